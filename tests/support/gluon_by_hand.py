@@ -1,9 +1,9 @@
-"""Kernels of Gluon, acted out on a CPU: each group of warps is a thread.
+"""Simulates Gluon kernels on a CPU: each group of warps is a thread.
 
-What is multiplied or sent must lie in shared memory when that is begun, and still when it is waited for, or else there
-are no numbers in the answer; what is fetched arrives after a while, and until then its place holds none. So a place
-that is left too early, or read too early, is seen, and groups that wait for each other forever are told. A barrier that
-is missing between the warps of one group is not: they are one thread here.
+Operands of an asynchronous product or store must be unchanged in shared memory from its start until the wait for it;
+otherwise the output is NaN. An asynchronous load arrives after a delay, and until then its destination is NaN. So the
+simulation detects slots that are released or read too early, and groups that wait for each other forever. It does not
+detect a missing barrier between the warps of one group, which are one thread here.
 """
 
 import random
@@ -15,13 +15,13 @@ from types import FunctionType, SimpleNamespace
 import torch
 
 PATIENCE = 20.0  # seconds
-PAUSE = 1e-4  # before something is finished, so that others come first who may
-LATE = 2e-3  # until what is fetched arrives, at most
-_mine = threading.local()  # what a group has begun and not waited for
+PAUSE = 1e-4  # seconds before a product is finished, so that other threads can run first
+LATE = 2e-3  # seconds until a load arrives, at most
+_mine = threading.local()  # the products and stores that a group has started and not waited for
 
 
 class StuckError(Exception):
-    """somebody waits for what never comes"""
+    """A group waits for a barrier that never completes."""
 
 
 class Barrier:
@@ -32,38 +32,38 @@ class Barrier:
         self.count = self.left = count
         self.bytes = 0
 
-    def came(self, arrivals=0, size=0):
-        """size: bytes that are awaited, or less than 0: have come"""
+    def arrive(self, arrivals=0, size=0):
+        """size: bytes that are expected; negative if they have arrived"""
         with self.changed:
             self.left -= arrivals
             self.bytes += size
-            assert self.left >= 0, "more have arrived than there are"
+            assert self.left >= 0, "more arrivals than the barrier expects"
             if self.left == 0 and self.bytes == 0:
                 self.phase, self.left = self.phase + 1, self.count
                 self.changed.notify_all()
 
     def wait(self, phase):
-        """until the phase of that parity is over, which at first holds for 1"""
+        """Waits until the phase of this parity is over. Before the first phase, parity 1 counts as over."""
         with self.changed:
             if not self.changed.wait_for(lambda: self.phase % 2 != int(phase) % 2, PATIENCE):
                 raise StuckError
 
 
-class Place:
-    """in shared memory"""
+class SharedTile:
+    """A tile in shared memory."""
 
     def __init__(self, numbers):
         self.numbers = numbers
         self.shape, self.dtype = numbers.shape, numbers.dtype
 
     def index(self, which):
-        return Place(self.numbers[int(which)])
+        return SharedTile(self.numbers[int(which)])
 
     def permute(self, order):
-        return Place(self.numbers.permute(order))
+        return SharedTile(self.numbers.permute(order))
 
     def slice(self, first, length, axis):
-        return Place(self.numbers.narrow(axis, first, length))
+        return SharedTile(self.numbers.narrow(axis, first, length))
 
     def load(self, layout):
         return self.numbers.clone()
@@ -88,38 +88,38 @@ class Pointer:
 
 
 class Described:
-    """a matrix that is fetched and sent in pieces of (rows, columns)"""
+    """A TMA descriptor: a matrix that is loaded and stored in tiles of (rows, columns)."""
 
     def __init__(self, matrix, rows, columns):
         self.matrix, self.dtype, self.layout = matrix, matrix.dtype, None
         self.block_type = SimpleNamespace(shape=[rows, columns])
 
     def slices(self, corner):
-        """where a piece lies, and how much of it lies within"""
+        """Returns the part of the matrix that a tile covers, and the part of the tile that is inside the matrix."""
         row, column = (int(each) for each in corner)
         inside = self.matrix[row:, column:][: self.block_type.shape[0], : self.block_type.shape[1]]
         return inside, tuple(slice(0, size) for size in inside.shape)
 
 
-class Seen:
-    """What lay in a place when something was begun; no numbers, if it has changed when that ends."""
+class Operand:
+    """The contents of a tile when an operation started; NaN if they have changed when it ends."""
 
     def __init__(self, thing):
         self.thing = thing
-        self.before = thing.numbers.clone() if isinstance(thing, Place) else thing
+        self.before = thing.numbers.clone() if isinstance(thing, SharedTile) else thing
 
     def now(self):
-        if isinstance(self.thing, Coming):
+        if isinstance(self.thing, PendingProduct):
             return self.thing.numbers
-        same = not isinstance(self.thing, Place) or torch.equal(self.before, self.thing.numbers)
+        same = not isinstance(self.thing, SharedTile) or torch.equal(self.before, self.thing.numbers)
         return self.before if same else torch.full_like(self.before, torch.nan)
 
 
-class Coming:
-    """a product that was begun"""
+class PendingProduct:
+    """An asynchronous product that was started."""
 
     def __init__(self, left, right, total):
-        self.parts = [Seen(part) for part in (left, right, total)]
+        self.parts = [Operand(part) for part in (left, right, total)]
 
     def finish(self):
         left, right, total = (part.now() for part in self.parts)
@@ -131,16 +131,16 @@ class Coming:
 def _multiply(left, right, total, use_acc=True, is_async=False):
     assert is_async
     assert left.shape[1] == right.shape[0]
-    begun = Coming(left, right, total if use_acc else None)
-    _mine.products.append(begun)
-    return begun
+    pending = PendingProduct(left, right, total if use_acc else None)
+    _mine.products.append(pending)
+    return pending
 
 
-def _products_left(outstanding, deps):
+def _wait_for_products(outstanding, deps):
     time.sleep(PAUSE)
     while len(_mine.products) > outstanding:
         _mine.products.pop(0).finish()
-    found = tuple(each.numbers if hasattr(each, "numbers") else each for each in deps)  # or it is still coming
+    found = tuple(each.numbers if hasattr(each, "numbers") else each for each in deps)  # or still pending
     return found if len(found) > 1 else found[0]
 
 
@@ -152,32 +152,32 @@ def _fetch(described, corner, ready, place):
         time.sleep(random.uniform(0.5, 1) * LATE)
         place.numbers.zero_()
         place.numbers[where].copy_(inside)
-        ready.came(size=-2 * place.numbers.numel())  # the kernel is for numbers of 16 bits
+        ready.arrive(size=-2 * place.numbers.numel())  # the kernel is for 16-bit numbers
 
     threading.Thread(target=arrive, daemon=True).start()
 
 
 def _send(described, corner, place):
-    _mine.sent.append((described, corner, Seen(place)))
+    _mine.stores.append((described, corner, Operand(place)))
 
 
-def _sent_left(outstanding):
-    while len(_mine.sent) > outstanding:
-        described, corner, seen = _mine.sent.pop(0)
+def _wait_for_stores(outstanding):
+    while len(_mine.stores) > outstanding:
+        described, corner, operand = _mine.stores.pop(0)
         inside, where = described.slices(corner)
-        inside.copy_(seen.now()[where])
+        inside.copy_(operand.now()[where])
 
 
-def _at_once(tasks, warps, registers):
+def _warp_specialize(tasks, warps, registers):
     assert len(tasks) == len(warps) + 1 == len(registers) + 1
     failed = []
 
     def act(function, given):
-        _mine.products, _mine.sent = [], []
+        _mine.products, _mine.stores = [], []
         try:
             function(*given)
             assert not _mine.products
-            assert not _mine.sent
+            assert not _mine.stores
         except BaseException as error:
             failed.append(error)
 
@@ -191,14 +191,14 @@ def _at_once(tasks, warps, registers):
     assert not any(thread.is_alive() for thread in threads)
 
 
-def _shared(kind, shape, layout):
-    if kind is torch.int64:
+def _allocate_shared_memory(dtype, shape, layout):
+    if dtype is torch.int64:
         bars = [Barrier() for _ in range(shape[0])]
         return SimpleNamespace(index=lambda which: bars[int(which)])
-    return Place(torch.full(shape, torch.nan, dtype=kind))
+    return SharedTile(torch.full(shape, torch.nan, dtype=dtype))
 
 
-def _counted(*limits):
+def _range(*limits):
     return (torch.tensor(number) for number in range(*(int(limit) for limit in limits)))
 
 
@@ -206,43 +206,46 @@ def _nothing(*_, **__):
     return None
 
 
-def _world(program, programs):
+def _simulated_names(program, programs):
+    """Returns the names of Gluon and Triton that kernels use, as functions of torch."""
     gl = SimpleNamespace(
         int32=torch.int32, int64=torch.int64, float32=torch.float32,
         sum=torch.sum, where=torch.where, rsqrt=torch.rsqrt, reshape=torch.reshape, permute=torch.permute,
         split=lambda x: x.unbind(-1),
         program_id=lambda axis: program, num_programs=lambda axis: programs, static_range=range,
         arange=lambda first, last, layout: torch.arange(first, last), convert_layout=lambda x, layout: x,
-        zeros=lambda shape, kind, layout: torch.zeros(shape, dtype=kind), allocate_shared_memory=_shared,
-        load=lambda pointer, mask=True, other=0.0: pointer.load(mask, other), warp_specialize=_at_once,
+        zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
+        allocate_shared_memory=_allocate_shared_memory,
+        load=lambda pointer, mask=True, other=0.0: pointer.load(mask, other), warp_specialize=_warp_specialize,
         cdiv=lambda one, other: -(-int(one) // other), SliceLayout=_nothing,
         DotOperandLayout=_nothing,
         NVMMADistributedLayout=lambda version, warps, shape: SimpleNamespace(instr_shape=shape),
     )  # fmt: skip
     bars = SimpleNamespace(
         init=lambda bar, count: bar.init(count), wait=lambda bar, phase: bar.wait(phase),
-        arrive=lambda bar, count: bar.came(count), expect=lambda bar, size: bar.came(1, size), MBarrierLayout=_nothing,
+        arrive=lambda bar, count: bar.arrive(count), expect=lambda bar, size: bar.arrive(1, size),
+        MBarrierLayout=_nothing,
     )  # fmt: skip
     tl = SimpleNamespace(abs=torch.abs, maximum=lambda x, other: x.clamp(min=other), exp2=torch.exp2)
     return {
-        "gl": gl, "tl": tl, "mbarrier": bars, "tma": SimpleNamespace(store_wait=_sent_left), "fetch": _fetch,
+        "gl": gl, "tl": tl, "mbarrier": bars, "tma": SimpleNamespace(store_wait=_wait_for_stores), "fetch": _fetch,
         "send": _send, "barrier": _nothing, "fence_async_shared": _nothing, "warpgroup_mma": _multiply,
-        "warpgroup_mma_wait": lambda outstanding, deps: _products_left(outstanding, deps), "range": _counted,
+        "warpgroup_mma_wait": lambda outstanding, deps: _wait_for_products(outstanding, deps), "range": _range,
     }  # fmt: skip
 
 
-_WORLD = {}
+_NAMES = {}
 
 
-def _acted(function):
-    """The function a kernel was made of, among the things of a world that is acted out."""
+def _simulated(function):
+    """Returns the Python function of a kernel, with the simulated names as its globals."""
 
     def seen(name, thing):
-        if name in _WORLD:
-            return _WORLD[name]
+        if name in _NAMES:
+            return _NAMES[name]
         if type(thing).__name__ == "constexpr":
             return thing.value
-        return _acted(thing) if hasattr(thing, "fn") and hasattr(thing, "arg_names") else thing
+        return _simulated(thing) if hasattr(thing, "fn") and hasattr(thing, "arg_names") else thing
 
     made = function.fn
     names = {**made.__globals__, "range": None}
@@ -251,7 +254,7 @@ def _acted(function):
 
 
 def changed(kernel, old, new):
-    """The kernel of a file in which one thing is written otherwise."""
+    """Returns the kernel with one piece of its source text replaced."""
     made = kernel.fn
     text = Path(made.__code__.co_filename).read_text()
     assert text.count(old) == 1, f"{text.count(old)} times: {old}"
@@ -261,19 +264,19 @@ def changed(kernel, old, new):
 
 
 def act(kernel, programs, *given):
-    """One program of the kernel behind the other. Tensors are given as pointers, or as Described."""
+    """Runs the programs of the kernel one after the other. Tensors become pointers; descriptors are Described."""
     given = [Pointer(each) if isinstance(each, torch.Tensor) else each for each in given]
     for program in range(programs):
-        _WORLD.clear()
-        _WORLD.update(_world(program, programs))
-        _acted(kernel)(*given)
+        _NAMES.clear()
+        _NAMES.update(_simulated_names(program, programs))
+        _simulated(kernel)(*given)
 
 
 def is_seen(monkeypatch, run):
-    """Whether something wrong is seen, if all take their time: an answer without numbers, or somebody stuck."""
+    """True if a slow run shows an error: NaN in the output, or a group that waits forever."""
     for name, seconds in (("PAUSE", 5e-3), ("LATE", 2e-2), ("PATIENCE", 2.0)):
         monkeypatch.setitem(globals(), name, seconds)
     try:
         return bool(run().isnan().any())
-    except (StuckError, AssertionError, TypeError):  # of the last kind, if what is not there is added
+    except (StuckError, AssertionError, TypeError):  # TypeError: a pending product is added
         return True

@@ -1,11 +1,13 @@
 """Shared by the tests of kernels: the device, the Triton marker, distances from float64, map sizes."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 needs_triton = pytest.mark.usefixtures("triton")
-MAPS = {  # batch, height, breadth
+MAPS = {  # batch, height, width of the map
     "odd": (3, 5, 7),
     "one strip of seven": (2, 7, 8),
     "two strips": (2, 14, 6),
@@ -46,3 +48,25 @@ def assert_as_exact(kernel, reference, exact, factor=4.0):
     ours, theirs = farthest(kernel, exact), farthest(reference, exact)
     least = torch.finfo(reference[0].dtype).eps
     assert ours <= factor * max(theirs, least), f"kernel {ours:.2e}, reference {theirs:.2e} from float64"
+
+
+def assert_rounded(found, exact, roundings=1):
+    """Asserts that 16-bit tensors are the exact ones with this number of roundings.
+
+    A rounding to nearest changes a number by at most half a machine epsilon. Triton's interpreter truncates bfloat16,
+    which changes it by at most one epsilon and in the mean by less than half.
+    """
+    distance, least = farthest(found, exact), torch.finfo(found[0].dtype).eps / 2
+    assert distance <= roundings * least, f"{distance:.2e} from float64, {distance / least:.1f} roundings"
+
+
+def assert_tokens_as_exact(kernel, reference, exact):
+    """Like assert_as_exact, for each token (..., tokens, width) alone: a mean could hide a wrong one."""
+    assert kernel.shape == reference.shape == exact.shape
+    assert_as_exact(*(part.flatten(0, -2).unbind() for part in (kernel, reference, exact)))
+
+
+def assert_matches_module(found, module, *inputs):
+    """Asserts that `found` is about as close to float64 as the output of the module for the same inputs."""
+    wide = [part.double() if isinstance(part, torch.Tensor) else part for part in inputs]
+    assert_as_exact([found], [module(*inputs)], [deepcopy(module).double()(*wide)])

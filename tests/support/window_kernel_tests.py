@@ -1,6 +1,9 @@
 """Random maps, partitions and inputs for the tests of window attention."""
 
 import random
+from contextlib import contextmanager
+from math import log
+from unittest import mock
 
 import pytest
 import torch
@@ -52,6 +55,46 @@ def learned(way, lists, cuts, heads, head):
     answer = way(*lists, cuts, heads, head**-0.5)
     slopes = torch.linspace(-1, 1, answer.numel(), device=DEVICE, dtype=answer.dtype).view_as(answer)
     return [answer.detach(), *torch.autograd.grad(answer, inputs, slopes)]
+
+
+class _RecomputedSoftmax(torch.autograd.Function):
+    """A softmax over the last axis that rounds as the kernel does; see softmax_of_the_kernel."""
+
+    @staticmethod
+    def forward(ctx, scores, tiled):
+        ctx.save_for_backward(scores)
+        ctx.tiled = tiled
+        return _exponentials(scores)[0]
+
+    @staticmethod
+    def backward(ctx, grad):
+        before, scaled, logsumexp = _exponentials(*ctx.saved_tensors)
+        weights = (scaled - logsumexp).exp2()
+        delta = ((before if ctx.tiled else weights) * grad).sum(-1, keepdim=True)
+        return weights * (grad - delta), None
+
+
+def _exponentials(scores):
+    """Returns the softmax, the scores scaled for powers of two, and their log-sum-exp."""
+    scaled = scores * (1 / log(2))
+    row_max = scaled.amax(-1, keepdim=True)
+    weights = (scaled - row_max).exp2()
+    total = weights.sum(-1, keepdim=True)
+    return weights * (1 / total), scaled, row_max + total.log2()
+
+
+@contextmanager
+def softmax_of_the_kernel(tiled=False):
+    """Makes Tensor.softmax(-1) round as the kernel does: with powers of two, and from a saved log-sum-exp in backward.
+
+    Scores far from zero lose digits when the rounded log-sum-exp is subtracted. torch's softmax saves its weights, so
+    that its gradients have up to ten times smaller errors. A reference that rounds as the kernel does shows whether the
+    kernel adds an error of its own.
+
+    tiled: of groups of several tiles, whose row sums of P * dP are computed from the output of the forward pass
+    """
+    with mock.patch.object(torch.Tensor, "softmax", lambda scores, axis: _RecomputedSoftmax.apply(scores, tiled)):
+        yield
 
 
 def exactly(lists):

@@ -1,4 +1,7 @@
-"""The launches of a filter over whole maps. Only to be imported where Triton is installed."""
+"""Launches of a depthwise convolution over whole maps, prepared once per call signature.
+
+Import it only where Triton is installed.
+"""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -6,18 +9,18 @@ from typing import NamedTuple
 import torch
 
 from patchword.kernels.common.launch import PreparedLaunch
-from patchword.kernels.depthwise_conv.lepe_conv_launch import Filter, ForTaps, Lie
+from patchword.kernels.depthwise_conv.lepe_conv_launch import ChannelLayout, Filter, TapsBackward
 from patchword.kernels.window_attention.tiling import Rectangles, Side
 
 
 class Map(NamedTuple):
-    """All that the launches follow from."""
+    """The signature of a call: all that its launches depend on."""
 
     shape: torch.Size  # (batch, tokens, channels)
     strides: tuple[int, ...]
     height: int
     width: int
-    kinds: tuple[torch.dtype | None, ...]  # of tokens, taps, constant, answer; None: it is not there
+    dtypes: tuple[torch.dtype | None, ...]  # of tokens, taps, constant and output; None if there is no constant
     device: int
 
     @property
@@ -26,30 +29,30 @@ class Map(NamedTuple):
         return Filter(Rectangles(rows, columns), self.shape[0], self.shape[2], self.device)
 
     @property
-    def tokens(self) -> Lie:
-        return Lie(0, *self.strides[:2])
+    def tokens(self) -> ChannelLayout:
+        return ChannelLayout(0, *self.strides[:2])
 
     @property
-    def packed(self) -> Lie:
-        """one token behind the other, as answers and their gradients lie"""
+    def packed(self) -> ChannelLayout:
+        """The layout of outputs and of their gradients: contiguous tokens."""
         _, tokens, channels = self.shape
-        return Lie(0, tokens * channels, channels)
+        return ChannelLayout(0, tokens * channels, channels)
 
 
 @lru_cache(1024)
 def forward(given: Map) -> PreparedLaunch:
-    """run(tokens, taps, constant, answer, answer), of which the fourth is not read"""
-    return given.filter.forward(given.tokens, given.packed, lifted=given.kinds[2] is not None, onto=False)
+    """Returns a launch that is called with (tokens, taps, constant, output, output); it does not read the fourth."""
+    return given.filter.forward(given.tokens, given.packed, has_constant=given.dtypes[2] is not None, accumulate=False)
 
 
 class Back(NamedTuple):
-    """tokens(gradient, taps, taps, gradient, to_tokens), where two are not read"""
+    """tokens: called with (gradient, taps, taps, gradient, grad_tokens); it does not read the third and the fourth"""
 
     tokens: PreparedLaunch
-    taps: ForTaps
+    taps: TapsBackward
 
 
 @lru_cache(1024)
 def backward(given: Map) -> Back:
     part = given.filter
-    return Back(part.backward(given.packed, given.packed, onto=False), part.taps(given.tokens, given.packed))
+    return Back(part.backward(given.packed, given.packed, accumulate=False), part.taps(given.tokens, given.packed))

@@ -1,9 +1,11 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
-"""Depthwise filters of 3 x 3 over the members of a group: LePE, conditional positions, separable projections.
+"""Depthwise 3 x 3 convolutions inside groups of tokens: LePE, conditional positions, separable projections.
 
-A program has a block of channels of some columns of groups, and walks down their rows. Each row is read three times, as
-it is and from both sides, and goes into the answers of the row above, of itself and of the row below. Channels do not
-know of heads. Only to be imported where Triton is installed. taps: (channels, 9), row by row; constant: (channels,).
+A lane is one column of one group of one image. A program has a block of channels of several lanes, and loops over their
+rows. It loads each row three times, shifted by -1, 0 and 1 columns, and adds it to the outputs of the row above, of the
+same row and of the row below. Import it only where Triton is installed.
+
+taps: (channels, 9), row by row; constant: (channels,), the bias of the convolution.
 """
 
 import triton
@@ -13,101 +15,108 @@ from patchword.kernels.window_attention.index_triton import side_index
 
 
 @triton.jit
-def filtered(
-    source, taps, constant, plus, answer, start, image_stride, stride, to_start, to_stride, batch, span,
-    rows: tl.constexpr, columns: tl.constexpr, channels: tl.constexpr, way: tl.constexpr, lifted: tl.constexpr,
-    onto: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
+def conv3x3(
+    source, taps, constant, addend, output, start, image_stride, stride, output_start, output_stride, batch, span,
+    rows: tl.constexpr, columns: tl.constexpr, channels: tl.constexpr, direction: tl.constexpr,
+    has_constant: tl.constexpr, accumulate: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """answer = what `plus` has, if `onto`, + the constant, if `lifted`, + the filter (way 1) or its gradient (-1).
+    """Computes the convolution (direction 1), or the gradient of its input from that of its output (direction -1).
 
-    span: rows that a program answers. The next row is on its way while one is weighed.
+    has_constant: adds the constant. accumulate: adds `addend`, which has the layout of the output. span: output rows of
+    a program. The next row is loaded while the current one is multiplied.
     """
     channel, lane = tl.program_id(1) * block + tl.arange(0, block), tl.program_id(0) * tile + tl.arange(0, tile)
-    begin, held = tl.program_id(2) * span, channel < channels
-    image, group, beside, right, here = _lanes(rows, columns, lane, batch)
-    corner = taps + channel * 9 + (4 - 4 * way)  # the filter of the gradient is turned by half a turn
-    w0 = tl.load(corner, mask=held, other=0.0).to(tl.float32)[None, :]
-    w1 = tl.load(corner + way, mask=held, other=0.0).to(tl.float32)[None, :]
-    w2 = tl.load(corner + 2 * way, mask=held, other=0.0).to(tl.float32)[None, :]
-    w3 = tl.load(corner + 3 * way, mask=held, other=0.0).to(tl.float32)[None, :]
-    w4 = tl.load(corner + 4 * way, mask=held, other=0.0).to(tl.float32)[None, :]
-    w5 = tl.load(corner + 5 * way, mask=held, other=0.0).to(tl.float32)[None, :]
-    w6 = tl.load(corner + 6 * way, mask=held, other=0.0).to(tl.float32)[None, :]
-    w7 = tl.load(corner + 7 * way, mask=held, other=0.0).to(tl.float32)[None, :]
-    w8 = tl.load(corner + 8 * way, mask=held, other=0.0).to(tl.float32)[None, :]
-    rest = tl.zeros((1, block), tl.float32)
-    if lifted:
-        rest = tl.load(constant + channel, mask=held, other=0.0).to(tl.float32)[None, :]
-    west, west_there = _on(columns, beside, right - 1)
-    place, there = _on(columns, beside, right)
-    east, east_there = _on(columns, beside, right + 1)
-    known = here[:, None] & held[None, :]
-    in_west, in_here, in_east = west_there[:, None] & known, there[:, None] & known, east_there[:, None] & known
-    above = source + (image * image_stride + start)[:, None] + channel[None, :]
-    from_west, from_east = above + (west * stride)[:, None], above + (east * stride)[:, None]
-    from_here = above + (place * stride)[:, None]
-    to_here = image * (rows[0] * columns[0]) * to_stride + to_start + place * to_stride
-    below = to_here[:, None] + channel[None, :]
-    row, inside = _on(rows, group, begin - 1 + tl.zeros_like(group))
-    far = (row * columns[0] * stride)[:, None]
-    next_west = tl.load(from_west + far, mask=inside[:, None] & in_west, other=0.0)
-    next_here = tl.load(from_here + far, mask=inside[:, None] & in_here, other=0.0)
-    next_east = tl.load(from_east + far, mask=inside[:, None] & in_east, other=0.0)
-    ending, growing = tl.zeros((tile, block), tl.float32), tl.zeros((tile, block), tl.float32)
+    begin, channel_valid = tl.program_id(2) * span, channel < channels
+    image, group, column_group, right, lane_valid = _lane_indices(rows, columns, lane, batch)
+    corner = taps + channel * 9 + (4 - 4 * direction)  # the gradient reverses the order of the taps
+    w0 = tl.load(corner, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    w1 = tl.load(corner + direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    w2 = tl.load(corner + 2 * direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    w3 = tl.load(corner + 3 * direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    w4 = tl.load(corner + 4 * direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    w5 = tl.load(corner + 5 * direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    w6 = tl.load(corner + 6 * direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    w7 = tl.load(corner + 7 * direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    w8 = tl.load(corner + 8 * direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    constant_row = tl.zeros((1, block), tl.float32)
+    if has_constant:
+        constant_row = tl.load(constant + channel, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
+    west, west_valid = _side_index(columns, column_group, right - 1)
+    position, column_valid = _side_index(columns, column_group, right)
+    east, east_valid = _side_index(columns, column_group, right + 1)
+    pair_valid = lane_valid[:, None] & channel_valid[None, :]
+    west_mask, east_mask = west_valid[:, None] & pair_valid, east_valid[:, None] & pair_valid
+    column_mask = column_valid[:, None] & pair_valid
+    first_row = source + (image * image_stride + start)[:, None] + channel[None, :]
+    from_west, from_east = first_row + (west * stride)[:, None], first_row + (east * stride)[:, None]
+    from_here = first_row + (position * stride)[:, None]
+    output_token = image * (rows[0] * columns[0]) * output_stride + output_start + position * output_stride
+    output_column = output_token[:, None] + channel[None, :]
+    row, inside = _side_index(rows, group, begin - 1 + tl.zeros_like(group))
+    row_offset = (row * columns[0] * stride)[:, None]
+    next_west = tl.load(from_west + row_offset, mask=inside[:, None] & west_mask, other=0.0)
+    next_here = tl.load(from_here + row_offset, mask=inside[:, None] & column_mask, other=0.0)
+    next_east = tl.load(from_east + row_offset, mask=inside[:, None] & east_mask, other=0.0)
+    sum_above, sum_here = tl.zeros((tile, block), tl.float32), tl.zeros((tile, block), tl.float32)
     for step in range(span + 2):
         one, two, three = next_west.to(tl.float32), next_here.to(tl.float32), next_east.to(tl.float32)
-        done = begin + step - 2 + tl.zeros_like(group)
-        row, inside = _on(rows, group, done)
-        mask = (inside & (done >= begin))[:, None] & in_here
-        at = below + (row * columns[0] * to_stride)[:, None]
-        ended = ending
-        if onto:
-            ended += tl.load(plus + at, mask=mask, other=0.0).to(tl.float32)
-        row, inside = _on(rows, group, done + 2)
-        far, inside = (row * columns[0] * stride)[:, None], inside & (done + 2 <= begin + span)
-        next_west = tl.load(from_west + far, mask=inside[:, None] & in_west, other=0.0)
-        next_here = tl.load(from_here + far, mask=inside[:, None] & in_here, other=0.0)
-        next_east = tl.load(from_east + far, mask=inside[:, None] & in_east, other=0.0)
-        ended = ended + one * w6 + two * w7 + three * w8
-        ending = growing + one * w3 + two * w4 + three * w5
-        growing = rest + one * w0 + two * w1 + three * w2
-        tl.store(answer + at, ended.to(answer.dtype.element_ty), mask=mask)
+        output_row = begin + step - 2 + tl.zeros_like(group)
+        row, inside = _side_index(rows, group, output_row)
+        mask = (inside & (output_row >= begin))[:, None] & column_mask
+        output_index = output_column + (row * columns[0] * output_stride)[:, None]
+        finished = sum_above
+        if accumulate:
+            finished += tl.load(addend + output_index, mask=mask, other=0.0).to(tl.float32)
+        row, inside = _side_index(rows, group, output_row + 2)
+        row_offset, inside = (row * columns[0] * stride)[:, None], inside & (output_row + 2 <= begin + span)
+        next_west = tl.load(from_west + row_offset, mask=inside[:, None] & west_mask, other=0.0)
+        next_here = tl.load(from_here + row_offset, mask=inside[:, None] & column_mask, other=0.0)
+        next_east = tl.load(from_east + row_offset, mask=inside[:, None] & east_mask, other=0.0)
+        finished = finished + one * w6 + two * w7 + three * w8
+        sum_above = sum_here + one * w3 + two * w4 + three * w5
+        sum_here = constant_row + one * w0 + two * w1 + three * w2
+        tl.store(output + output_index, finished.to(output.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def taps_back(
-    source, gradient, to_taps, start, image_stride, stride, to_start, to_image_stride, to_stride, batch,
-    rows: tl.constexpr, columns: tl.constexpr, channels: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
+def taps_backward(
+    source, grad_output, grad_taps, start, image_stride, stride, output_start, output_image_stride, output_stride,
+    batch, rows: tl.constexpr, columns: tl.constexpr, channels: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """What each tap is read by and, behind them, the sums for the constant: a part of the sum for each program."""
+    """Computes the gradients of the taps and, after them, of the constant: one partial sum per program."""
     channel = tl.program_id(1) * block + tl.arange(0, block)
-    known = channel < channels
-    none = tl.zeros((tile, block), tl.float32)
-    t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 = none, none, none, none, none, none, none, none, none, none
+    channel_valid = channel < channels
+    zeros = tl.zeros((tile, block), tl.float32)
+    t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 = zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros
     count = batch * rows[2] * columns[2] * columns[1]
-    for begun in range(tl.program_id(0) * tile, count, tl.num_programs(0) * tile):
-        image, group, beside, right, here = _lanes(rows, columns, begun + tl.arange(0, tile), batch)
-        west, west_there = _on(columns, beside, right - 1)
-        place, there = _on(columns, beside, right)
-        east, east_there = _on(columns, beside, right + 1)
-        lain = here[:, None] & known[None, :]
-        in_west, in_here, in_east = west_there[:, None] & lain, there[:, None] & lain, east_there[:, None] & lain
-        above = source + (image * image_stride + start)[:, None] + channel[None, :]
-        from_west, from_here = above + (west * stride)[:, None], above + (place * stride)[:, None]
-        from_east = above + (east * stride)[:, None]
-        slopes = gradient + (image * to_image_stride + to_start + place * to_stride)[:, None] + channel[None, :]
-        row, inside = _on(rows, group, tl.zeros_like(group))
-        far = (row * columns[0] * to_stride)[:, None]
-        upper = none
-        middle = tl.load(slopes + far, mask=inside[:, None] & in_here, other=0.0).to(tl.float32)
+    for begin in range(tl.program_id(0) * tile, count, tl.num_programs(0) * tile):
+        image, group, column_group, right, lane_valid = _lane_indices(rows, columns, begin + tl.arange(0, tile), batch)
+        west, west_valid = _side_index(columns, column_group, right - 1)
+        position, column_valid = _side_index(columns, column_group, right)
+        east, east_valid = _side_index(columns, column_group, right + 1)
+        pair_valid = lane_valid[:, None] & channel_valid[None, :]
+        west_mask, east_mask = west_valid[:, None] & pair_valid, east_valid[:, None] & pair_valid
+        column_mask = column_valid[:, None] & pair_valid
+        first_row = source + (image * image_stride + start)[:, None] + channel[None, :]
+        from_west, from_here = first_row + (west * stride)[:, None], first_row + (position * stride)[:, None]
+        from_east = first_row + (east * stride)[:, None]
+        grads = (
+            grad_output
+            + (image * output_image_stride + output_start + position * output_stride)[:, None]
+            + channel[None, :]
+        )
+        row, inside = _side_index(rows, group, tl.zeros_like(group))
+        row_offset = (row * columns[0] * output_stride)[:, None]
+        upper = zeros
+        middle = tl.load(grads + row_offset, mask=inside[:, None] & column_mask, other=0.0).to(tl.float32)
         for down in range(rows[1]):
-            far = (row * columns[0] * stride)[:, None]
-            one = tl.load(from_west + far, mask=inside[:, None] & in_west, other=0.0).to(tl.float32)
-            two = tl.load(from_here + far, mask=inside[:, None] & in_here, other=0.0).to(tl.float32)
-            three = tl.load(from_east + far, mask=inside[:, None] & in_east, other=0.0).to(tl.float32)
-            row, inside = _on(rows, group, down + 1 + tl.zeros_like(group))
-            far = (row * columns[0] * to_stride)[:, None]
-            lower = tl.load(slopes + far, mask=inside[:, None] & in_here, other=0.0).to(tl.float32)
+            row_offset = (row * columns[0] * stride)[:, None]
+            one = tl.load(from_west + row_offset, mask=inside[:, None] & west_mask, other=0.0).to(tl.float32)
+            two = tl.load(from_here + row_offset, mask=inside[:, None] & column_mask, other=0.0).to(tl.float32)
+            three = tl.load(from_east + row_offset, mask=inside[:, None] & east_mask, other=0.0).to(tl.float32)
+            row, inside = _side_index(rows, group, down + 1 + tl.zeros_like(group))
+            row_offset = (row * columns[0] * output_stride)[:, None]
+            lower = tl.load(grads + row_offset, mask=inside[:, None] & column_mask, other=0.0).to(tl.float32)
             t0 += lower * one
             t1 += lower * two
             t2 += lower * three
@@ -120,44 +129,46 @@ def taps_back(
             t9 += middle
             upper = middle
             middle = lower
-    base = to_taps + tl.program_id(0) * channels * 10
-    at = base + channel * 9
-    tl.store(at, tl.sum(t0, 0), mask=known)
-    tl.store(at + 1, tl.sum(t1, 0), mask=known)
-    tl.store(at + 2, tl.sum(t2, 0), mask=known)
-    tl.store(at + 3, tl.sum(t3, 0), mask=known)
-    tl.store(at + 4, tl.sum(t4, 0), mask=known)
-    tl.store(at + 5, tl.sum(t5, 0), mask=known)
-    tl.store(at + 6, tl.sum(t6, 0), mask=known)
-    tl.store(at + 7, tl.sum(t7, 0), mask=known)
-    tl.store(at + 8, tl.sum(t8, 0), mask=known)
-    tl.store(base + channels * 9 + channel, tl.sum(t9, 0), mask=known)
+    base = grad_taps + tl.program_id(0) * channels * 10
+    output_index = base + channel * 9
+    tl.store(output_index, tl.sum(t0, 0), mask=channel_valid)
+    tl.store(output_index + 1, tl.sum(t1, 0), mask=channel_valid)
+    tl.store(output_index + 2, tl.sum(t2, 0), mask=channel_valid)
+    tl.store(output_index + 3, tl.sum(t3, 0), mask=channel_valid)
+    tl.store(output_index + 4, tl.sum(t4, 0), mask=channel_valid)
+    tl.store(output_index + 5, tl.sum(t5, 0), mask=channel_valid)
+    tl.store(output_index + 6, tl.sum(t6, 0), mask=channel_valid)
+    tl.store(output_index + 7, tl.sum(t7, 0), mask=channel_valid)
+    tl.store(output_index + 8, tl.sum(t8, 0), mask=channel_valid)
+    tl.store(base + channels * 9 + channel, tl.sum(t9, 0), mask=channel_valid)
 
 
 @triton.jit
-def total_of(
-    parts_of, to_taps, to_constant, parts, channels: tl.constexpr, some: tl.constexpr, block: tl.constexpr
+def reduce_taps(
+    partial_sums, grad_taps, grad_constant, parts, channels: tl.constexpr, part_block: tl.constexpr, block: tl.constexpr
 ):  # fmt: skip
-    """The sum over the parts of taps_back, in a fixed order: the same run gives the same bits."""
-    place, total = tl.program_id(0) * block + tl.arange(0, block), tl.zeros((some, block), tl.float32)
-    for begun in range(0, parts, some):
-        part = begun + tl.arange(0, some)
-        inside = (part < parts)[:, None] & (place < channels * 10)[None, :]
-        total += tl.load(parts_of + part[:, None] * (channels * 10) + place[None, :], mask=inside, other=0.0)
-    found = tl.sum(total, 0)
-    tl.store(to_taps + place, found, mask=place < channels * 9)
-    tl.store(to_constant + place - channels * 9, found, mask=(place >= channels * 9) & (place < channels * 10))
+    """Sums the parts of taps_backward in a fixed order, so that results are reproducible."""
+    position, total = tl.program_id(0) * block + tl.arange(0, block), tl.zeros((part_block, block), tl.float32)
+    for begin in range(0, parts, part_block):
+        part = begin + tl.arange(0, part_block)
+        inside = (part < parts)[:, None] & (position < channels * 10)[None, :]
+        total += tl.load(partial_sums + part[:, None] * (channels * 10) + position[None, :], mask=inside, other=0.0)
+    total_sum = tl.sum(total, 0)
+    tl.store(grad_taps + position, total_sum, mask=position < channels * 9)
+    tl.store(
+        grad_constant + position - channels * 9, total_sum, mask=(position >= channels * 9) & (position < channels * 10)
+    )
 
 
 @triton.jit
-def _lanes(rows: tl.constexpr, columns: tl.constexpr, lane, batch):
-    """of the columns of all groups of all images: the image, the group along both sides, the column, is it there"""
+def _lane_indices(rows: tl.constexpr, columns: tl.constexpr, lane, batch):
+    """Returns the image, the group along both sides, the column in the group, and whether the lane is valid."""
     group, image = lane // columns[1] % (rows[2] * columns[2]), lane // (columns[1] * rows[2] * columns[2])
     return tl.cast(image, tl.int64), group // columns[2], group % columns[2], lane % columns[1], image < batch
 
 
 @triton.jit
-def _on(side: tl.constexpr, group, member):
-    """its place on one side of the map, and whether there is one"""
-    place = side_index(side, group, member)
-    return place, (member >= 0) & (member < side[1]) & (place < side[0])
+def _side_index(side: tl.constexpr, group, member):
+    """Returns the index of a member along one side of the map, and whether it is valid."""
+    position = side_index(side, group, member)
+    return position, (member >= 0) & (member < side[1]) & (position < side[0])

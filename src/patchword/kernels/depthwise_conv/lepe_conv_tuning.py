@@ -1,17 +1,17 @@
-"""How the work of a filter of 3 x 3 is dealt out to programs: channels in blocks, columns of groups, rows in spans."""
+"""How the work of a depthwise 3 x 3 convolution is split between programs: blocks of channels, lanes, spans of rows."""
 
 from typing import NamedTuple
 
-# Counted, not measured: by the registers that the compiler uses. benchmarks/neighbours.py --tune tries others.
-EACH = 8  # channels that a thread has: 16 bytes of numbers of 16 bits, read at once
-WARPS, REGISTERS = 4, 128  # of a program, of a thread: four programs fill the registers of a processor
-PROGRAMS = 4
-WALKERS = 3  # programs of a processor where sums are formed, which takes more registers
-WIDEST = 64  # channels of a block
+# Derived from the registers that the compiler uses, not measured. benchmarks/neighbours.py --tune tries others.
+EACH = 8  # channels per thread: 16 bytes of 16-bit numbers, one load
+WARPS, REGISTERS = 4, 128  # per program, per thread: four programs fill the registers of a multiprocessor
+PROGRAMS = 4  # per multiprocessor
+WALKERS = 3  # per multiprocessor, of the kernel that sums the gradients of the taps: it needs more registers
+WIDEST = 64  # channels per block
 
 
 class Strips(NamedTuple):
-    """tile: columns that a program has. block: channels. span: rows that it walks down."""
+    """tile: lanes per program. block: channels per program. span: rows per program; 0 if it loops over all."""
 
     tile: int
     block: int
@@ -22,22 +22,22 @@ class Strips(NamedTuple):
 
 
 def strips(lanes: int, rows: int, channels: int, sm_count: int) -> Strips:
-    """lanes: columns of all groups of all images; rows: of a group.
+    """Chooses the fastest number of spans, if the cost of a program is its rows and one more on either side.
 
-    The quickest number of spans, if a program costs its rows and the one on either side.
+    lanes: columns of all groups of all images. rows: of a group
     """
     block, tile = _block(channels), _tile(channels)
-    blocks, tiles, places = -(-channels // block), -(-lanes // tile), PROGRAMS * sm_count
+    blocks, tiles, slots = -(-channels // block), -(-lanes // tile), PROGRAMS * sm_count
 
-    def spent(parts: int) -> int:
-        return -(-tiles * blocks * parts // places) * (-(-rows // parts) + 2)
+    def cost(parts: int) -> int:
+        return -(-tiles * blocks * parts // slots) * (-(-rows // parts) + 2)
 
-    span = -(-rows // min(range(1, rows + 1), key=spent))
+    span = -(-rows // min(range(1, rows + 1), key=cost))
     return Strips(tile, block, span, (tiles, blocks, -(-rows // span)), WARPS, REGISTERS)
 
 
 def walkers(lanes: int, channels: int, sm_count: int) -> Strips:
-    """The same where a program walks over whole groups, one after the other, and sums what it finds."""
+    """Returns the launch parameters for programs that loop over groups and sum their results."""
     block, tile = _block(channels), _tile(channels)
     blocks, tiles = -(-channels // block), -(-lanes // tile)
     turns = -(-tiles * blocks // (WALKERS * sm_count))
@@ -45,7 +45,7 @@ def walkers(lanes: int, channels: int, sm_count: int) -> Strips:
 
 
 def _block(channels: int) -> int:
-    """The widest that divides them, else one that holds them or some, with a rest that does nothing."""
+    """Returns the largest block that divides the channels, else a power of two, with some padding."""
     divided = [block for block in (WIDEST, WIDEST // 2) if channels % block == 0]
     return divided[0] if divided else min(WIDEST, max(16, 1 << (channels - 1).bit_length()))
 

@@ -22,7 +22,7 @@ from patchword.kernels.depthwise_conv.torch_op import (
     filter_map,
 )
 
-_KINDS = (torch.float32, torch.bfloat16, torch.float16)
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 LIBRARY.define(f"depthwise_conv({GIVEN}) -> Tensor", tags=TAGS)
 LIBRARY.impl("depthwise_conv", filter_map, "CompositeExplicitAutograd")
 torch.library.register_fake("patchword::depthwise_conv", filter_fake, lib=LIBRARY)
@@ -30,7 +30,7 @@ _filter = torch.ops.patchword.depthwise_conv.default
 
 
 def has_depthwise_conv_kernel(tokens: Tensor) -> bool:
-    return tokens.is_cuda and tokens.dtype in _KINDS and is_usable(tokens, SELF_TEST)
+    return tokens.is_cuda and tokens.dtype in _DTYPES and is_usable(tokens, SELF_TEST)
 
 
 def has_depthwise_conv2d_kernel(feature_map: Tensor) -> bool:
@@ -46,8 +46,8 @@ def depthwise_conv(
     weight: (channels, 1, 3, 3), bias: (channels,). dtype: of the output; by default that of a convolution, which under
     autocast is autocast's.
     """
-    answer: Tensor = _filter(tokens, weight, bias, height, width, dtype or _output_dtype(tokens))
-    return answer
+    output: Tensor = _filter(tokens, weight, bias, height, width, dtype or _output_dtype(tokens))
+    return output
 
 
 def depthwise_conv2d(feature_map: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -58,8 +58,8 @@ def depthwise_conv2d(feature_map: Tensor, weight: Tensor, bias: Tensor | None) -
     if not has_depthwise_conv2d_kernel(feature_map):
         return F.conv2d(feature_map, weight, bias, padding=1, groups=len(weight))
     height, width = feature_map.shape[2:]
-    answer = depthwise_conv(feature_map.flatten(2).transpose(1, 2), weight, bias, height, width)
-    convolved: Tensor = answer.transpose(1, 2).unflatten(2, (height, width))
+    output = depthwise_conv(feature_map.flatten(2).transpose(1, 2), weight, bias, height, width)
+    convolved: Tensor = output.transpose(1, 2).unflatten(2, (height, width))
     return convolved
 
 
@@ -87,7 +87,7 @@ class _Filter(torch.autograd.Function):
 
 
 @torch.library.impl(LIBRARY, "depthwise_conv", "Autograd")
-def _differentiably(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
+def _with_autograd(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
     given = tokens, weight, bias
     if torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in given):
         return cast(Tensor, _Filter.apply(*given, *rest))  # type: ignore[no-untyped-call]  # torch has no types
@@ -97,12 +97,12 @@ def _differentiably(tokens: Tensor, weight: Tensor, bias: Tensor | None, *rest: 
 def _reference_gradients(
     gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
 ) -> list[Tensor | None]:
-    """With respect to views of the inputs: one input may be computed from another."""
+    """Differentiates the reference with respect to views of the inputs, because one input may depend on another."""
     tokens, weight, bias = tokens.view_as(tokens), weight.view_as(weight), None if bias is None else bias.view_as(bias)
     dtype, given = tokens.dtype, [tokens, weight, bias]
-    answer = depthwise_conv_reference(tokens, weight.to(dtype), None if bias is None else bias.to(dtype), height, width)
+    output = depthwise_conv_reference(tokens, weight.to(dtype), None if bias is None else bias.to(dtype), height, width)
     asked = [part for part in given if part is not None and part.requires_grad]
-    found = iter(torch.autograd.grad(answer, asked, gradient.to(answer.dtype), create_graph=True))
+    found = iter(torch.autograd.grad(output, asked, gradient.to(output.dtype), create_graph=True))
     return [next(found) if part is not None and part.requires_grad else None for part in given]
 
 
@@ -117,8 +117,8 @@ def _matches_reference_at(device: torch.device, dtype: torch.dtype, bound: float
     exact = [part.double().requires_grad_() for part in given]  # in float64, which a GPU does not round to TF32
     expected = depthwise_conv_reference(exact[0], exact[1], exact[2], 4, 5)
     gradients = torch.autograd.grad(expected.sin().sum(), exact)
-    answer = depthwise_conv(*given, 4, 5)
-    found = [answer, *filter_back(answer.cos(), *given, 4, 5)]
+    output = depthwise_conv(*given, 4, 5)
+    found = [output, *filter_back(output.cos(), *given, 4, 5)]
     pairs = zip(found, (expected, *gradients), strict=True)
     return all(bool((one.double() - other).norm() < bound * other.norm()) for one, other in pairs)
 

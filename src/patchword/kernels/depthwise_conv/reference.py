@@ -21,18 +21,20 @@ class SeparableWeights(NamedTuple):
 
 
 def depthwise_conv_reference(tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int) -> Tensor:
+    """(batch, height * width, channels) -> the same shape. weight: (channels, 1, 3, 3)"""
     feature_map = tokens.transpose(1, 2).unflatten(2, (height, width))
     return F.conv2d(feature_map, weight, bias, padding=1, groups=len(weight)).flatten(2).transpose(1, 2)
 
 
 def depthwise_residual_reference(tokens: Tensor, weight: Tensor, bias: Tensor, height: int, width: int) -> Tensor:
+    """tokens + depthwise_conv(tokens)"""
     return tokens + depthwise_conv_reference(tokens, weight, bias, height, width)
 
 
 def separable_qkv_reference(
     tokens: Tensor, parts: Sequence[SeparableWeights], eps: float, height: int, width: int
 ) -> Tensor:
-    """(batch, height * width, channels) -> queries, keys and values side by side"""
+    """(batch, height * width, channels) -> queries, keys and values, concatenated along the channels"""
     return torch.cat([_separable_reference(tokens, part, eps, height, width) for part in parts], -1)
 
 

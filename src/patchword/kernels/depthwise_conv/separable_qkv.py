@@ -1,5 +1,5 @@
-"""Queries, keys and values of separable projections, without gradients: for each a depthwise 3 x 3 convolution, its
-batch norm and a matrix.
+"""Queries, keys and values of separable projections, for inference: each has a depthwise 3 x 3 convolution, a norm
+and a matrix.
 
 One kernel (triton.py) runs the three convolutions, each with its norm folded in; then cuBLAS runs the three products on
 parallel streams. Products in float32 are left to the reference.
@@ -29,7 +29,7 @@ _KEPT = local()
 
 
 def has_separable_qkv_kernel(tokens: Tensor, parts: Sequence[SeparableWeights]) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for widths that fit, where no gradient is needed."""
+    """True on a Hopper GPU with Triton, for 16-bit tokens of a supported width, if no gradient is needed."""
     read = [tensor for part in parts for tensor in part] if is_on_cuda(tokens) else []
     if not read or needs_grad(tokens, *read) or short_dtype(tokens, parts[0].matrix, *read) is None:
         return False
@@ -44,34 +44,34 @@ def _fits(width: int, parts: Sequence[SeparableWeights]) -> bool:
 
 
 def separable_qkv(
-    tokens: Tensor, parts: Sequence[SeparableWeights], eps: float, height: int, breadth: int
+    tokens: Tensor, parts: Sequence[SeparableWeights], eps: float, height: int, map_width: int
 ) -> list[Tensor]:
-    """(batch, height * breadth, width) -> queries, keys and values; parts: of these"""
+    """(batch, height * map_width, width) -> queries, keys and values. parts: the weights of each"""
     dtype = short_dtype(tokens, parts[0].matrix)
-    filtered = _run_filters(tokens.to(dtype), *(list(part[:5]) for part in parts), eps, height, breadth)
+    filtered = _run_filters(tokens.to(dtype), *(list(part[:5]) for part in parts), eps, height, map_width)
     return list(_run_products(filtered, *([part.matrix.to(dtype), part.bias.to(dtype)] for part in parts)).unbind(0))
 
 
 def _filters(
-    tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, breadth: int
+    tokens: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, height: int, map_width: int
 ) -> Tensor:
-    from patchword.kernels.depthwise_conv.triton import thrice
+    from patchword.kernels.depthwise_conv.triton import conv_three_filters
 
     tokens, width = tokens.contiguous(), tokens.shape[-1]
-    answer, count = _shape_thrice(tokens), tokens.numel() // width
-    plan, programs, warps = launch(len(tokens), height, breadth, width)
+    output, count = _shape_of_three(tokens), tokens.numel() // width
+    plan, programs, warps = launch(len(tokens), height, map_width, width)
     if programs:
         with torch.cuda.device_of(tokens):
-            given = tokens, _table(query, key, value, eps, width), answer, count, height, breadth, width
-            thrice[(programs,)](*given, *plan, num_warps=warps)
-    return answer
+            given = tokens, _table(query, key, value, eps, width), output, count, height, map_width, width
+            conv_three_filters[(programs,)](*given, *plan, num_warps=warps)
+    return output
 
 
 def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: list[Tensor]) -> Tensor:
     """On parallel streams: each product by itself leaves a part of the GPU idle at its start and at its end."""
     width, device = filtered.shape[-1], filtered.device
-    answer = torch.empty_like(filtered, memory_format=torch.contiguous_format)
-    pairs = list(zip(filtered.reshape(3, -1, width), answer.view(3, -1, width), strict=True))
+    output = torch.empty_like(filtered, memory_format=torch.contiguous_format)
+    pairs = list(zip(filtered.reshape(3, -1, width), output.view(3, -1, width), strict=True))
     many = filtered.is_cuda and fills_gpu(len(pairs[0][0]), 128, filtered.get_device())
     sides = _streams(filtered.get_device()) if many else []
     for side in sides:
@@ -82,11 +82,11 @@ def _products(filtered: Tensor, query: list[Tensor], key: list[Tensor], value: l
             torch.addmm(bias, given, matrix.t(), out=found)
     for side in sides:
         torch.cuda.current_stream(device).wait_stream(side)
-    return answer
+    return output
 
 
 def _streams(device: int) -> list[torch.cuda.Stream]:
-    """two besides the current one, per thread, since a CUDA graph may capture them"""
+    """Returns two streams besides the current one. Each thread has its own, because a CUDA graph may capture them."""
     if device not in _KEPT.__dict__.setdefault("streams", {}):
         _KEPT.streams[device] = [torch.cuda.Stream(device) for _ in range(2)]
     found: list[torch.cuda.Stream] = _KEPT.streams[device]
@@ -94,21 +94,21 @@ def _streams(device: int) -> list[torch.cuda.Stream]:
 
 
 def _table(query: list[Tensor], key: list[Tensor], value: list[Tensor], eps: float, width: int) -> Tensor:
-    """the taps of the three convolutions, with their norms folded in"""
-    from patchword.kernels.depthwise_conv.separable_qkv_triton import folded
+    """Returns the taps of the three convolutions, with their norms folded in."""
+    from patchword.kernels.depthwise_conv.separable_qkv_triton import fold_norms
 
     table = query[0].new_empty((3, 10, width), dtype=torch.float32)
     parts = [tensor.contiguous() for part in (query, key, value) for tensor in part[:5]]
-    folded[(width // 32, 3)](*parts, table, eps, width, 32, num_warps=1)
+    fold_norms[(width // 32, 3)](*parts, table, eps, width, 32, num_warps=1)
     return table
 
 
-def _shape_thrice(tokens: Tensor, *others: object) -> Tensor:
+def _shape_of_three(tokens: Tensor, *others: object) -> Tensor:
     return tokens.new_empty(3, *tokens.shape)
 
 
-_GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt breadth"
-_run_filters = register_op("separable_filters", _GIVEN, _filters, _shape_thrice)
+_GIVEN = "Tensor tokens, Tensor[] query, Tensor[] key, Tensor[] value, float eps, SymInt height, SymInt map_width"
+_run_filters = register_op("separable_filters", _GIVEN, _filters, _shape_of_three)
 _PAIRS = "Tensor filtered, Tensor[] query, Tensor[] key, Tensor[] value"
 _run_products = register_op(
     "separable_products", _PAIRS, _products, lambda filtered, *others: torch.empty_like(filtered)
@@ -116,12 +116,12 @@ _run_products = register_op(
 
 
 def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> bool:
-    """Maps of one strip and of two, lanes of one column and of two, channels in blocks of both sizes."""
+    """True if the kernel agrees with the reference: one strip and two, lanes of one column and of two, both blocks."""
     return _matches_reference_at(device, dtype, 96, 5, 7) and _matches_reference_at(device, dtype, 64, 10, 6)
 
 
 @torch.no_grad()
-def _matches_reference_at(device: torch.device, dtype: torch.dtype, width: int, height: int, breadth: int) -> bool:
+def _matches_reference_at(device: torch.device, dtype: torch.dtype, width: int, height: int, map_width: int) -> bool:
     """True if each of the three outputs agrees with the reference in float32."""
     wave = TestInputs(device, dtype)
 
@@ -131,11 +131,11 @@ def _matches_reference_at(device: torch.device, dtype: torch.dtype, width: int, 
             wave(width, 1, 3, 3, by=by), *rest, wave(width, width, size=width**-0.5, by=by), wave(width)
         )
 
-    tokens, parts = wave(3, height * breadth, width), [part(by) for by in (1.0, 1.3, 1.7)]
+    tokens, parts = wave(3, height * map_width, width), [part(by) for by in (1.0, 1.3, 1.7)]
     with torch.autocast(device.type, enabled=False):
-        found = torch.cat(separable_qkv(tokens, parts, 1e-5, height, breadth), -1).float()
+        found = torch.cat(separable_qkv(tokens, parts, 1e-5, height, map_width), -1).float()
         exact = [SeparableWeights(*(tensor.float() for tensor in part)) for part in parts]
-        expected = separable_qkv_reference(tokens.float(), exact, 1e-5, height, breadth)
+        expected = separable_qkv_reference(tokens.float(), exact, 1e-5, height, map_width)
     pairs = zip(found.chunk(3, -1), expected.chunk(3, -1), strict=True)
     return all(bool((one - other).norm() < 1e-2 * other.norm()) for one, other in pairs)
 

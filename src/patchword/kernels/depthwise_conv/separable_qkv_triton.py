@@ -1,9 +1,8 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
-"""The taps of three filters with the norms behind them, as strips_triton reads them. Only to be imported where Triton
-is installed.
+"""Folds the batch norms of separable projections into the taps and constants of their convolutions.
 
-In a weight each channel's taps lie side by side, while programs want those of many channels side by side, and would
-wait for each of them.
+It also transposes the taps: a convolution weight is contiguous along the taps of a channel, while the kernels of
+triton.py load one tap of many channels at a time. Import it only where Triton is installed.
 """
 
 import triton
@@ -11,11 +10,11 @@ import triton.language as tl
 
 
 @triton.jit
-def folded(
+def fold_norms(
     taps_q, scale_q, shift_q, mean_q, spread_q, taps_k, scale_k, shift_k, mean_k, spread_k,
     taps_v, scale_v, shift_v, mean_v, spread_v, table, eps, width: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """table: (3, 10, width), float32: for each projection nine taps and what is added, norm and all"""
+    """table: (3, 10, width), float32: nine taps and a constant per projection"""
     own, channel = tl.program_id(1), tl.program_id(0) * block + tl.arange(0, block)
     table += own * 10 * width + channel
     if own == 0:

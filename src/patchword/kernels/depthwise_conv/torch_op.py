@@ -1,6 +1,6 @@
-"""A depthwise filter over a map as an operation of torch, and its gradient as another: what a compiled model runs.
+"""The depthwise convolution over a map as an operation of torch, and its gradient as another.
 
-Neither has a rule for autograd; neighbours has it.
+Compiled models run them. Neither has an autograd rule; operation.py registers it.
 """
 
 from typing import TYPE_CHECKING
@@ -28,18 +28,18 @@ def filter_map(
 ) -> Tensor:
     from patchword.kernels.depthwise_conv.launch import forward
 
-    tokens, weight, answer = (
-        _with_channels_side_by_side(tokens),
+    tokens, weight, output = (
+        _with_contiguous_channels(tokens),
         weight.contiguous(),
         allocate(tokens, tokens.shape, dtype),
     )
-    if not answer.numel():
-        return answer
+    if not output.numel():
+        return output
     bias = None if bias is None else bias.contiguous()
-    with on_device(answer):
-        run = forward(_map(height, width, tokens, weight, bias, answer))
-        run(tokens, weight, weight if bias is None else bias, answer, answer)
-    return answer
+    with on_device(output):
+        run = forward(_map(height, width, tokens, weight, bias, output))
+        run(tokens, weight, weight if bias is None else bias, output, output)
+    return output
 
 
 def filter_fake(
@@ -55,11 +55,11 @@ torch.library.register_fake("patchword::depthwise_conv_forward", filter_fake, li
 def _filter_back(
     gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of tokens, weight and bias; the last is there where there is no bias, too."""
+    """Returns the gradients of tokens, weight and bias; the last also if there is no bias."""
     from patchword.kernels.depthwise_conv.launch import backward
 
-    found = _rooms(tokens, weight, bias)
-    tokens, weight, gradient = _with_channels_side_by_side(tokens), weight.contiguous(), gradient.contiguous()
+    found = _empty_gradients(tokens, weight, bias)
+    tokens, weight, gradient = _with_contiguous_channels(tokens), weight.contiguous(), gradient.contiguous()
     if not tokens.numel():
         return found[0], found[1].zero_(), found[2].zero_()
     with on_device(gradient):
@@ -74,13 +74,13 @@ def _filter_back(
 def _back_fake(
     gradient: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor | None, height: int, width: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return _rooms(tokens, weight, bias)
+    return _empty_gradients(tokens, weight, bias)
 
 
 torch.library.register_fake("patchword::depthwise_conv_back", _back_fake, lib=LIBRARY)
 
 
-def _rooms(tokens: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _empty_gradients(tokens: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     dtype = weight.dtype if bias is None else bias.dtype
     return allocate(tokens, tokens.shape), allocate(weight, weight.shape), allocate(weight, weight.shape[:1], dtype)
 
@@ -88,9 +88,9 @@ def _rooms(tokens: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor,
 def _map(height: int, width: int, tokens: Tensor, *others: Tensor | None) -> "Map":
     from patchword.kernels.depthwise_conv.launch import Map
 
-    kinds = tuple([None if part is None else part.dtype for part in (tokens, *others)])
-    return Map(tokens.shape, tokens.stride(), height, width, kinds, tokens.get_device())
+    dtypes = tuple([None if part is None else part.dtype for part in (tokens, *others)])
+    return Map(tokens.shape, tokens.stride(), height, width, dtypes, tokens.get_device())
 
 
-def _with_channels_side_by_side(tokens: Tensor) -> Tensor:
+def _with_contiguous_channels(tokens: Tensor) -> Tensor:
     return tokens if tokens.stride(-1) == 1 else tokens.contiguous()

@@ -25,7 +25,7 @@ def token_losses(scores: Tensor, targets: Tensor) -> TokenLosses:
 
 
 def row_losses_reference(logits: Tensor, targets: Tensor, vocabulary: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What `row_losses` computes."""
+    """Computes `rows.row_losses` with operations of torch."""
     valid = logits[:, :vocabulary].float()
     logsumexp, has_target = valid.logsumexp(-1), targets >= 0
     target_logits = valid.gather(1, targets.clamp(min=0)[:, None])[:, 0]
@@ -35,7 +35,7 @@ def row_losses_reference(logits: Tensor, targets: Tensor, vocabulary: int) -> tu
 def row_gradients_reference(
     logits: Tensor, logsumexp: Tensor, targets: Tensor, gradient: Tensor, vocabulary: int
 ) -> Tensor:
-    """What `row_gradients` computes."""
+    """Computes `rows.row_gradients` with operations of torch."""
     found = (logits.float() - logsumexp[:, None]).exp_()
     found[:, vocabulary:] = 0
     found.scatter_add_(1, targets.clamp(min=0)[:, None], found.new_full((len(found), 1), -1.0))

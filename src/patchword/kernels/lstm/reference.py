@@ -26,18 +26,24 @@ class Bounds(NamedTuple):
 
 
 def lstm_reference(
-    tokens: Tensor, inputs: Tensor, recurrent: Tensor, bias: Tensor, output: Tensor, bounds: Bounds, whole: torch.dtype
+    tokens: Tensor,
+    inputs: Tensor,
+    recurrent: Tensor,
+    bias: Tensor,
+    output: Tensor,
+    bounds: Bounds,
+    cell_dtype: torch.dtype,
 ) -> Tensor:
-    """What `clipped_lstm` computes."""
+    """Computes `clipped_lstm`. cell_dtype: dtype of the cells and gates"""
     directions, words, batch, _ = tokens.shape
     cells, width = output.shape[1:]
     # The input products of all time steps are one matrix product; only the recurrent one waits for the step before.
     entering = torch.baddbmm(bias, tokens.flatten(1, 2), inputs).unflatten(1, (words, batch))
-    cell = tokens.new_zeros(directions, batch, cells, dtype=whole)
+    cell = tokens.new_zeros(directions, batch, cells, dtype=cell_dtype)
     state = tokens.new_zeros(directions, batch, width)
     states = []
     for product in entering.unbind(1):
-        gates = torch.baddbmm(product, state, recurrent).to(whole)
+        gates = torch.baddbmm(product, state, recurrent).to(cell_dtype)
         inward, forget, outward = gates[..., : 3 * cells].sigmoid().chunk(3, -1)
         cell = torch.addcmul(inward * gates[..., 3 * cells :].tanh(), forget, cell)
         cell = cell.clamp(-bounds.cell, bounds.cell)

@@ -11,7 +11,7 @@ from patchword.kernels.mlp.gelu import Gelu, gelu_overwriting
 
 
 def activated_linear(tokens: Tensor, linear: nn.Module, activation: nn.Module, *, drops: bool = False) -> Tensor:
-    """(..., width) -> (..., hidden). drops: whether dropout follows, which torch.compile fuses with its own GELU
+    """(..., width) -> (..., hidden). drops: dropout follows, which torch.compile fuses with its own GELU
 
     A linear layer with a bias and an exact GELU run as one kernel in a compiled model on a GPU, and in place on a CPU
     where no gradient is needed. Modules of other classes, and modules with hooks, are called as they are.
@@ -24,7 +24,7 @@ def activated_linear(tokens: Tensor, linear: nn.Module, activation: nn.Module, *
 
 
 def _is_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """a subclass (quantised, parametrised) is another function"""
+    """True for nn.Linear with a bias and without hooks. A subclass (quantised, parametrised) may compute otherwise."""
     return type(module) is nn.Linear and module.bias is not None and not has_hooks(module)
 
 

@@ -1,4 +1,4 @@
-"""x + down(gelu(up(norm(x)))) for narrow tokens, as in the first stages of a pyramid, without gradients.
+"""x + down(gelu(up(norm(x)))) for narrow tokens, as in the first stages of a pyramid, for inference.
 
 There the hidden values are most of the memory traffic: eight times the bytes of the tokens. The kernels
 (fused_mlp_triton, fused_mlp_warp_specialized) hold them on the chip. Products in float32 are left to the reference:
@@ -21,7 +21,7 @@ from patchword.kernels.common.availability import (
     short_dtype,
 )
 from patchword.kernels.common.launch import fills_gpu, sm_count
-from patchword.kernels.common.register_op import register_op
+from patchword.kernels.common.register_op import empty_like_first, register_op
 from patchword.kernels.mlp.reference import Weights, fused_mlp_reference
 from patchword.kernels.mlp.tuning import GROUPED, is_known, is_warp_specialized, launch
 
@@ -29,7 +29,7 @@ Run = Callable[[Tensor, Weights, float, str], Tensor]
 
 
 def has_fused_mlp_kernel(tokens: Tensor, weights: Weights) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is needed."""
+    """True on a Hopper GPU with Triton, for 16-bit tokens and supported sizes, if no gradient is needed."""
     if not is_on_cuda(tokens) or needs_grad(tokens, *weights) or _dtype(tokens, weights) is None:
         return False
     hidden, width = weights.up.shape
@@ -56,9 +56,9 @@ def _launch(
     from patchword.kernels.mlp.fused_mlp_triton import resident, streamed
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
-    answer, count = _shape(tokens), tokens.numel() // width
+    output, count = empty_like_first(tokens), tokens.numel() // width
     if not count:
-        return answer
+        return output
     weights = [part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)]
     same = tokens.dtype == up.dtype and tokens.element_size() == 2
     if (
@@ -72,11 +72,11 @@ def _launch(
     plan = launch(width, hidden, tokens.element_size())
     tiles = -(-count // plan.rows)
     kernel, programs = (resident, min(tiles, sm_count(tokens.get_device()))) if plan.stays else (streamed, tiles)
-    given = (tokens, *weights, answer, count, eps)
+    given = (tokens, *weights, output, count, eps)
     choices = (plan.first, plan.second, hidden, plan.rows, plan.chunk, form)
     with torch.cuda.device_of(tokens):  # Triton launches on the current device
         kernel[(programs,)](*given, *choices, num_warps=plan.warps, num_stages=plan.stages)
-    return answer
+    return output
 
 
 def _has_warp_specialization(tokens: Tensor) -> bool:
@@ -92,45 +92,46 @@ def are_many(tokens: Tensor, width: int) -> bool:
 
 
 def warp_specialized(
-    tokens: Tensor, weights: Weights, eps: float, form: str, out_proj_mlp: tuple[Tensor, Tensor, Tensor] | None = None
+    tokens: Tensor, weights: Weights, eps: float, form: str, out_proj: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> Tensor:
-    """All parts are contiguous and of one dtype. out_proj_mlp: the output projection that is added before"""
+    """Runs the warp-specialised kernel. All tensors are contiguous and of one dtype.
+
+    out_proj: branch, matrix and bias of an output projection that is added to the tokens first
+    """
     from patchword.kernels.common.warp_specialized import REGISTERS, ROWS, described
     from patchword.kernels.mlp.fused_mlp_warp_specialized import warp_specialized as kernel
 
-    (hidden, width), answer = weights.up.shape, _shape(tokens)
+    (hidden, width), output = weights.up.shape, empty_like_first(tokens)
     plan, count, wide = GROUPED[width], tokens.numel() // width, 1 << (width - 1).bit_length()
     found = weights._replace(up=described(weights.up, plan.chunk, wide), down=described(weights.down, wide, plan.chunk))
-    rows = described(answer.view(count, width), ROWS.value, wide)
-    before, joins = (rows, found.down, weights.down_bias), 0  # the kernel does not read these three
-    if out_proj_mlp is not None:
-        branch, matrix, bias = out_proj_mlp
+    rows = described(output.view(count, width), ROWS.value, wide)
+    before, out_proj_tiles = (rows, found.down, weights.down_bias), 0  # the kernel does not read these three
+    if out_proj is not None:
+        branch, matrix, bias = out_proj
         parts = described(branch.view(count, width), ROWS.value, wide), described(matrix, wide, plan.chunk)
-        before, joins = (*parts, bias), -(-width // plan.chunk)
+        before, out_proj_tiles = (*parts, bias), -(-width // plan.chunk)
     programs = min(-(-count // (ROWS.value * plan.groups)), sm_count(tokens.get_device()))
     given = tokens, *before, *found, rows, count, eps, hidden // plan.chunk, width, form
-    choices = plan.slots, plan.groups, joins
+    choices = plan.slots, plan.groups, out_proj_tiles
     with torch.cuda.device_of(tokens):
         kernel[(programs,)](*given, *choices, num_warps=4, maxnreg=REGISTERS[plan.groups])
-    return answer
-
-
-def _shape(tokens: Tensor, *others: object) -> Tensor:
-    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
+    return output
 
 
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("tokens", *Weights._fields))
-_run = register_op("fused_mlp", f"{_TENSORS}, float eps, str form", _launch, _shape)
+_run = register_op("fused_mlp", f"{_TENSORS}, float eps, str form", _launch, empty_like_first)
 
 
 def matches_reference(device: torch.device) -> bool:
-    """Both kernels: with matrices resident in shared memory, and streamed."""
+    """True if both kernels pass: with matrices resident in shared memory, and streamed."""
     return all(matches_reference_at(width, 4 * width, device) for width in (96, 192))
 
 
 def warp_specialized_matches_reference(device: torch.device) -> bool:
-    """Both numbers of consumer groups, with one tile per program and with more. A self-test of its own: where it fails,
-    the other kernel runs."""
+    """True if both numbers of consumer groups pass, with one tile per program and with more.
+
+    A separate self-test: if it fails, the other kernel runs.
+    """
     sizes = (128, 77), (256, 20000)
     return all(matches_reference_at(width, 4 * width, device, run=warp_specialized, rows=rows) for width, rows in sizes)
 

@@ -76,7 +76,7 @@ class _GeluWithFastBackward(torch.autograd.Function):
 
 
 def _cdf(inputs: Tensor) -> Tensor:
-    """of the standard normal distribution"""
+    """Returns the cumulative distribution function of the standard normal distribution."""
     return torch.erf(inputs * math.sqrt(0.5)).add(1).mul(0.5)
 
 

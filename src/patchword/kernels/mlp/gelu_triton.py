@@ -1,7 +1,7 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
-"""GELU in a kernel, where it is the most expensive part of a feed-forward: its three forms in as few steps as can be.
+"""The three forms of GELU in Triton, with few instructions: in a fused MLP, GELU costs most after the products.
 
-Only to be imported where Triton is installed.
+Import it only where Triton is installed.
 """
 
 import math
@@ -14,12 +14,12 @@ _QUICK = tl.constexpr(-1.702 * math.log2(math.e))
 
 
 @triton.jit
-def below(distance):
-    """The chance that a normal number is less than -distance, which is not negative: erfc(distance / sqrt(2)) / 2.
+def normal_tail(distance):
+    """Returns the tail of the normal distribution, P(x < -distance) = erfc(distance / sqrt(2)) / 2; distance >= 0.
 
-    Its logarithm is nearly a parabola, here a polynomial of degree 8 that falls everywhere: of all those, the one whose
-    power of 2 is nearest (7.5e-9 away; 5e-8 with all roundings of float32). One exponential and no division: half the
-    steps of erf.
+    Its logarithm is nearly a parabola. Here it is the decreasing polynomial of degree 8 whose power of 2 is the best
+    approximation (error 7.5e-9; 5e-8 with the roundings of float32). One exponential and no division: half the
+    instructions of erf.
     """
     power = -2.7721898732124828e-06 * distance + 3.862217999994755e-05
     power = power * distance - 0.0001825533399824053
@@ -36,9 +36,9 @@ def activation(x, form: tl.constexpr):
     """form: gelu, gelu-tanh or quick-gelu"""
     if form == "gelu":
         distance = tl.abs(x)
-        answer = tl.maximum(x, 0.0) - distance * below(distance)
+        output = tl.maximum(x, 0.0) - distance * normal_tail(distance)
     elif form == "gelu-tanh":  # (1 + tanh(s)) / 2 is the logistic function of 2 s
-        answer = x / (1 + tl.exp2((x + 0.044715 * x * x * x) * _TANH))
+        output = x / (1 + tl.exp2((x + 0.044715 * x * x * x) * _TANH))
     else:
-        answer = x / (1 + tl.exp2(x * _QUICK))
-    return answer
+        output = x / (1 + tl.exp2(x * _QUICK))
+    return output

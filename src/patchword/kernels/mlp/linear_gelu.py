@@ -1,4 +1,4 @@
-"""gelu(up(x)) as one kernel, without gradients: the first half of feed-forwards that are too wide for fused_mlp.
+"""gelu(up(x)) as one kernel, for inference: the first half of feed-forwards that are too wide for fused_mlp.
 
 A GELU of its own reads and writes all hidden values once more, which takes as long as a short matrix product. For wider
 matrices the product of cuBLAS is so much faster that a separate GELU costs less; except for 512 channels and many
@@ -24,25 +24,26 @@ from patchword.kernels.common.availability import (
 from patchword.kernels.common.launch import fills_gpu, sm_count
 from patchword.kernels.common.register_op import register_op
 from patchword.kernels.mlp.reference import linear_gelu_reference
-
-ROWS, COLUMNS, DEPTH, WARPS, STAGES = 128, 128, 64, 8, 3  # the best of benchmarks/feed_forward.py on an H200
-LEAST, MOST = 256, 384  # channels of a token
-_SPECIALIZED = 512  # channels for which the warp-specialised kernel is fastest
-_SLOTS = 5  # tiles of the matrix in shared memory
+from patchword.kernels.mlp.tuning import LINEAR_GELU
 
 
 def has_linear_gelu_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is needed."""
+    """True on a Hopper GPU with Triton, for 16-bit tokens and supported sizes, if no gradient is needed."""
     if not is_on_cuda(tokens) or needs_grad(tokens, up, bias) or short_dtype(tokens, up, bias) is None:
         return False
     hidden, width = up.shape
     if tokens.shape[-1] != width or not is_hopper(tokens.device.index):
         return False
-    if width == _SPECIALIZED:
-        fits = hidden % COLUMNS == 0 and has_warp_specialization(tokens.device.index)
+    if width == LINEAR_GELU.specialized_width:
+        fits = hidden % LINEAR_GELU.columns == 0 and has_warp_specialization(tokens.device.index)
         usable = fits and is_usable(tokens, WARP_SPECIALIZED_TEST)
-        return usable and fills_gpu(tokens.numel() // width, ROWS, tokens.device.index)  # else cuBLAS is faster
-    fits = LEAST <= width <= MOST and width % DEPTH == 0 and hidden % COLUMNS == 0
+        count = tokens.numel() // width
+        return usable and fills_gpu(count, LINEAR_GELU.rows, tokens.device.index)  # cuBLAS is faster for fewer tokens
+    fits = (
+        LINEAR_GELU.min_width <= width <= LINEAR_GELU.max_width
+        and width % LINEAR_GELU.depth == 0
+        and hidden % LINEAR_GELU.columns == 0
+    )
     return fits and is_usable(tokens, SELF_TEST)
 
 
@@ -56,32 +57,44 @@ def _launch(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     from patchword.kernels.mlp.linear_gelu_triton import linear_gelu_kernel
 
     tokens, (hidden, width) = tokens.contiguous(), up.shape
-    if width == _SPECIALIZED:
+    if width == LINEAR_GELU.specialized_width:
         return warp_specialized(tokens, up.contiguous(), bias.contiguous(), form)
-    answer, count = _shape(tokens, up), tokens.numel() // width
-    programs = -(-count // ROWS) * (hidden // COLUMNS)
-    given = (tokens, up.contiguous(), bias.contiguous(), answer, count, width, hidden, ROWS, COLUMNS, DEPTH, form)
+    output, count = _shape(tokens, up), tokens.numel() // width
+    programs = -(-count // LINEAR_GELU.rows) * (hidden // LINEAR_GELU.columns)
+    given = (
+        tokens,
+        up.contiguous(),
+        bias.contiguous(),
+        output,
+        count,
+        width,
+        hidden,
+        LINEAR_GELU.rows,
+        LINEAR_GELU.columns,
+        LINEAR_GELU.depth,
+        form,
+    )
     if programs:
         with torch.cuda.device_of(tokens):  # Triton launches on the current device
-            linear_gelu_kernel[(programs,)](*given, num_warps=WARPS, num_stages=STAGES)
-    return answer
+            linear_gelu_kernel[(programs,)](*given, num_warps=LINEAR_GELU.warps, num_stages=LINEAR_GELU.stages)
+    return output
 
 
 def warp_specialized(tokens: Tensor, up: Tensor, bias: Tensor, form: str) -> Tensor:
     """All are contiguous, of one dtype, and not empty."""
     from patchword.kernels.common.warp_specialized import REGISTERS, described
-    from patchword.kernels.common.warp_specialized import ROWS as EACH
+    from patchword.kernels.common.warp_specialized import ROWS as GROUP_ROWS
     from patchword.kernels.mlp.linear_gelu_warp_specialized import DEEP, HALF, SIDE, warp_specialized_kernel
 
-    (hidden, width), answer = up.shape, _shape(tokens, up)
-    count, rows, deep, side = tokens.numel() // width, EACH.value, DEEP.value, SIDE.value
+    (hidden, width), output = up.shape, _shape(tokens, up)
+    count, rows, deep, side = tokens.numel() // width, GROUP_ROWS.value, DEEP.value, SIDE.value
     programs = min(-(-count // (2 * rows)), sm_count(tokens.get_device()))
-    taken = described(tokens.view(count, width), rows, deep), described(up, side, deep)
-    found = described(answer.view(count, hidden), rows, HALF.value)
-    choices = hidden // side, width // deep, form, _SLOTS
+    sources = described(tokens.view(count, width), rows, deep), described(up, side, deep)
+    target = described(output.view(count, hidden), rows, HALF.value)
+    choices = hidden // side, width // deep, form, LINEAR_GELU.slots
     with torch.cuda.device_of(tokens):
-        warp_specialized_kernel[(programs,)](*taken, bias, found, count, *choices, num_warps=4, maxnreg=REGISTERS[2])
-    return answer
+        warp_specialized_kernel[(programs,)](*sources, bias, target, count, *choices, num_warps=4, maxnreg=REGISTERS[2])
+    return output
 
 
 def _shape(tokens: Tensor, up: Tensor, *others: object) -> Tensor:
@@ -96,8 +109,8 @@ def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16)
 
 
 def warp_specialized_matches_reference(device: torch.device) -> bool:
-    """with several tiles per program"""
-    return matches_reference_at(_SPECIALIZED, 40000, device, torch.bfloat16, warp_specialized)
+    """True if the kernel agrees with the reference, with several tiles per program."""
+    return matches_reference_at(LINEAR_GELU.specialized_width, 40000, device, torch.bfloat16, warp_specialized)
 
 
 @torch.no_grad()
@@ -108,9 +121,9 @@ def matches_reference_at(
     wave = TestInputs(device, dtype)
     tokens, up, bias = wave(rows, width), wave(256, width, size=0.1), wave(256)
     with torch.autocast(device.type, enabled=False):
-        found = run(tokens, up, bias, "gelu").float()
+        target = run(tokens, up, bias, "gelu").float()
         expected = linear_gelu_reference(tokens.float(), up.float(), bias.float(), "gelu")
-    return bool((found - expected).norm() < 1e-2 * expected.norm())
+    return bool((target - expected).norm() < 1e-2 * expected.norm())
 
 
 SELF_TEST = SelfTest("linear_gelu", matches_reference, on=is_hopper)

@@ -1,5 +1,5 @@
-"""The output projection of attention, its residual sum, and the feed-forward after it, without gradients: all that a
-block computes after attention.
+"""The output projection of attention, its residual sum, and the MLP after it, for inference: all that a block computes
+after attention.
 
 By itself the projection reads two maps of tokens and writes one, which the feed-forward reads. The warp-specialised
 kernel (fused_mlp_warp_specialized) holds it on the chip. There is no other kernel: elsewhere both run one by one.
@@ -17,15 +17,15 @@ from patchword.kernels.common.availability import (
     needs_grad,
     short_dtype,
 )
-from patchword.kernels.common.register_op import register_op
+from patchword.kernels.common.register_op import empty_like_first, register_op
 from patchword.kernels.mlp.fused_mlp import are_many, warp_specialized
 from patchword.kernels.mlp.reference import OutProjection, Weights, out_proj_mlp_reference
 from patchword.kernels.mlp.tuning import is_warp_specialized
 
 
 def has_out_proj_mlp_kernel(tokens: Tensor, matrix: Tensor, bias: Tensor, weights: Weights) -> bool:
-    """On a Hopper GPU with a version of Triton that was measured, for tokens of 16 bits and sizes that fit, where no
-    gradient is needed. The branch is not computed yet, so its need of a gradient is not known."""
+    """True on a Hopper GPU with a supported version of Triton, for 16-bit tokens and supported sizes, if no gradient is
+    needed. The caller must check the branch, which is not computed yet."""
     if not is_on_cuda(tokens) or needs_grad(tokens, matrix, bias, *weights):
         return False
     if tokens.dtype != short_dtype(tokens, matrix, bias, *weights):
@@ -65,23 +65,19 @@ def _launch(
     up_bias: Tensor, down: Tensor, down_bias: Tensor, eps: float, form: str,
 ) -> Tensor:  # fmt: skip
     if not tokens.numel():
-        return _shape(tokens)
+        return empty_like_first(tokens)
     tokens, branch, matrix, bias = (part.contiguous() for part in (tokens, branch, matrix, bias))
     weights = Weights(*(part.contiguous() for part in (scale, shift, up, up_bias, down, down_bias)))
     return warp_specialized(tokens, weights, eps, form, (branch, matrix, bias))
 
 
-def _shape(tokens: Tensor, *others: object) -> Tensor:
-    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
-
-
 _TENSORS = ", ".join(f"Tensor {name}" for name in ("tokens", *OutProjection._fields, *Weights._fields))
-_run = register_op("out_proj_mlp", f"{_TENSORS}, float eps, str form", _launch, _shape)
+_run = register_op("out_proj_mlp", f"{_TENSORS}, float eps, str form", _launch, empty_like_first)
 
 
 @torch.no_grad()
 def matches_reference(device: torch.device) -> bool:
-    """Both numbers of consumer groups, with one tile per program and with more."""
+    """True if both numbers of consumer groups pass, with one tile per program and with more."""
     return all(matches_reference_at(width, rows, device) for width, rows in ((128, 30000), (256, 77)))
 
 

@@ -1,11 +1,11 @@
-"""The reference implementations of the kernels of feed-forwards, in PyTorch."""
+"""The reference implementations of the MLP kernels, in PyTorch."""
 
 from typing import NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor
 
-FORMS = ("gelu", "gelu-tanh", "quick-gelu")  # the activations that the kernels know
+FORMS = ("gelu", "gelu-tanh", "quick-gelu")  # the activations that the kernels support
 
 
 class Weights(NamedTuple):
@@ -28,7 +28,7 @@ class OutProjection(NamedTuple):
 
 
 def activation_reference(hidden: Tensor, form: str) -> Tensor:
-    """form: one of FORMS"""
+    """Applies a form of GELU. form: one of FORMS"""
     if form == "quick-gelu":
         return hidden * (1.702 * hidden).sigmoid()
     return F.gelu(hidden, approximate="tanh" if form == "gelu-tanh" else "none")

@@ -1,7 +1,7 @@
-"""Launch parameters of the feed-forward kernels, by their sizes.
+"""Launch parameters of the MLP kernels, by their sizes.
 
-For Hopper GPUs, as reported by the compiler: a program of 8 warps per multiprocessor holds 128 rows without spilling
-registers, and there are 227 KB of shared memory.
+Those of fused_mlp are for Hopper GPUs, as reported by the compiler: a program of 8 warps per multiprocessor holds 128
+rows without spilling registers, and there are 227 KB of shared memory.
 """
 
 from functools import cache
@@ -14,6 +14,28 @@ _SHARED = 227 * 1024
 _UNROLLED = 512  # hidden channels up to which the loop over chunks is unrolled where the matrices stay
 _ROWS = 128
 _WARPS = 8
+
+# bias_gelu
+BIAS_GELU_ROWS, BIAS_GELU_ROWS_BACKWARD, BIAS_GELU_WARPS = 32, 8, 4  # per program and step
+BIAS_GELU_COLUMNS = 256  # per program, or half as many
+BIAS_GELU_PROGRAMS = 7  # per multiprocessor: as many as its registers hold in the backward pass
+
+
+class LinearGelu(NamedTuple):
+    """The tiles of linear_gelu, the fastest of those tried on an H200, and the widths for which it is used."""
+
+    rows: int = 128
+    columns: int = 128
+    depth: int = 64
+    warps: int = 8
+    stages: int = 3
+    min_width: int = 256  # channels of a token
+    max_width: int = 384
+    specialized_width: int = 512  # for which the warp-specialised kernel is fastest
+    slots: int = 5  # tiles of the matrix in shared memory, in the warp-specialised kernel
+
+
+LINEAR_GELU = LinearGelu()
 
 
 class Plan(NamedTuple):
@@ -36,7 +58,7 @@ class Groups(NamedTuple):
     groups: int
 
 
-_THREE, _TWO = Groups(64, 4, 3), Groups(64, 2, 2)  # the best of those tried on an H200
+_THREE, _TWO = Groups(64, 4, 3), Groups(64, 2, 2)  # the fastest of those tried on an H200
 GROUPED = {64: _THREE, 96: _THREE, 128: _THREE, 192: _TWO, 256: _TWO}  # by the width
 
 
@@ -53,9 +75,9 @@ def launch(width: int, hidden: int, size: int) -> Plan:
     """size: bytes per element of the tokens"""
     first, second = parts(width)
     chunk = next(chunk for chunk in (128, 64, 32) if hidden % chunk == 0)
-    held = 4 * width * hidden + (2 + size) * _ROWS * width  # both matrices, tokens as they are read and as they enter
-    if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # some for biases and for what is turned
+    held = 4 * width * hidden + (2 + size) * _ROWS * width  # both matrices, the tokens, and the normalised tokens
+    if chunk > 32 and hidden <= _UNROLLED and held <= _SHARED - 16384:  # 16 KB for biases and transposed tiles
         return Plan(True, first, second, _ROWS, chunk, _WARPS, 2)
     chunk = min(chunk, 64 if 128 < width <= 192 else 32)  # 128 sums of 256 channels leave few registers for more
-    share = 2 if width <= 128 else 1  # three small programs per multiprocessor, where registers are left
-    return Plan(False, first, second, _ROWS // share, chunk, _WARPS // share, 3)
+    divisor = 2 if width <= 128 else 1  # three small programs per multiprocessor, where registers are left
+    return Plan(False, first, second, _ROWS // divisor, chunk, _WARPS // divisor, 3)

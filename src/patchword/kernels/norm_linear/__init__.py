@@ -1,1 +1,1 @@
-"""Norm linear."""
+"""Linear layers on narrow tokens, fused with the LayerNorm before them or with the residual sum after them."""

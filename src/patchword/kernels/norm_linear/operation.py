@@ -1,9 +1,9 @@
-"""Matrix products of narrow tokens with the norm before them (layer_norm_linear), or with the residual sum after them
-(linear_residual), without gradients.
+"""Linear layers on narrow tokens with the norm before them (layer_norm_linear), or with the residual sum after them
+(linear_residual), for inference.
 
-Where tokens are narrow, as in the first stages of a pyramid, a product is bound by memory. A norm of its own reads and
-writes all tokens once more, a sum of its own reads two maps and writes one. The kernels (triton.py) do either in the
-same pass. Products in float32 are left to the reference.
+Where tokens are narrow, as in the first stages of a pyramid, a product is bound by memory. A separate norm reads and
+writes all tokens once more, a separate sum reads two maps and writes one. The kernels (triton.py) do either in the same
+pass. Products in float32 are left to the reference.
 """
 
 import torch
@@ -19,7 +19,7 @@ from patchword.kernels.common.availability import (
     short_dtype,
 )
 from patchword.kernels.common.launch import sm_count
-from patchword.kernels.common.register_op import register_op
+from patchword.kernels.common.register_op import empty_like_first, register_op
 from patchword.kernels.norm_linear.reference import layer_norm_linear_reference, linear_residual_reference
 from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
 
@@ -27,7 +27,7 @@ from patchword.kernels.norm_linear.tuning import Plan, is_known, launch
 def has_layer_norm_linear_kernel(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None
 ) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is needed."""
+    """True on a Hopper GPU with Triton, for 16-bit tokens and supported sizes, if no gradient is needed."""
     if not is_on_cuda(tokens) or needs_grad(tokens, scale, shift, matrix, bias):
         return False
     if short_dtype(tokens, matrix, scale, shift, bias) is None:
@@ -38,7 +38,7 @@ def has_layer_norm_linear_kernel(
 
 
 def has_linear_residual_kernel(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
-    """The same; before the branch is computed, the tokens stand for it."""
+    """Like has_layer_norm_linear_kernel. A caller that has not computed the branch yet passes the tokens instead."""
     if not is_on_cuda(tokens) or needs_grad(tokens, branch, matrix, bias) or short_dtype(tokens, matrix, bias) is None:
         return False
     outputs, width = matrix.shape
@@ -51,14 +51,14 @@ def layer_norm_linear(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None, eps: float
 ) -> Tensor:
     """norm(tokens) @ matrix' + bias: (..., width), (outputs, width) -> (..., outputs), of the product's dtype"""
-    return _run_normed(tokens, scale, shift, matrix.to(short_dtype(tokens, matrix)), bias, eps)
+    return _run_layer_norm_linear(tokens, scale, shift, matrix.to(short_dtype(tokens, matrix)), bias, eps)
 
 
 def linear_residual(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """tokens + branch @ matrix' + bias: (..., outputs), (..., width), (outputs, width) -> (..., outputs), of the
     tokens' dtype"""
     dtype = short_dtype(tokens, matrix)
-    return _run_onto(tokens, branch.to(dtype), matrix.to(dtype), bias)
+    return _run_linear_residual(tokens, branch.to(dtype), matrix.to(dtype), bias)
 
 
 def _layer_norm_linear(
@@ -67,32 +67,32 @@ def _layer_norm_linear(
     from patchword.kernels.norm_linear.triton import layer_norm_linear as kernel
 
     tokens, (outputs, width) = tokens.contiguous(), matrix.shape
-    answer, count = _normed_shape(tokens, scale, shift, matrix), tokens.numel() // width
+    output, count = _normed_shape(tokens, scale, shift, matrix), tokens.numel() // width
     plan = launch(width, outputs)
     programs = _programs(plan, count, tokens)
-    scale, shift, matrix, bias = scale.contiguous(), shift.contiguous(), matrix.contiguous(), _packed(bias)
-    given = (tokens, scale, shift, matrix, bias, answer, count, eps)
+    scale, shift, matrix, bias = scale.contiguous(), shift.contiguous(), matrix.contiguous(), _contiguous(bias)
+    given = (tokens, scale, shift, matrix, bias, output, count, eps)
     if programs:
         with torch.cuda.device_of(tokens):  # Triton launches on the current device
-            kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
-    return answer
+            kernel[(programs,)](*given, *_constants(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
+    return output
 
 
 def _linear_residual(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     from patchword.kernels.norm_linear.triton import linear_residual as kernel
 
     tokens, branch, (outputs, width) = tokens.contiguous(), branch.contiguous(), matrix.shape
-    answer, count = _onto_shape(tokens), branch.numel() // width
+    output, count = empty_like_first(tokens), branch.numel() // width
     plan = launch(width, outputs)
     programs = _programs(plan, count, tokens)
-    given = (tokens, branch, matrix.contiguous(), _packed(bias), answer, count)
+    given = (tokens, branch, matrix.contiguous(), _contiguous(bias), output, count)
     if programs:
         with torch.cuda.device_of(tokens):
-            kernel[(programs,)](*given, *_choices(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
-    return answer
+            kernel[(programs,)](*given, *_constants(plan, outputs), num_warps=plan.warps, num_stages=plan.stages)
+    return output
 
 
-def _packed(bias: Tensor | None) -> Tensor | None:
+def _contiguous(bias: Tensor | None) -> Tensor | None:
     return None if bias is None else bias.contiguous()
 
 
@@ -100,7 +100,7 @@ def _programs(plan: Plan, count: int, tokens: Tensor) -> int:
     return min(-(-count // plan.rows), plan.programs * sm_count(tokens.get_device()))
 
 
-def _choices(plan: Plan, outputs: int) -> tuple[int, ...]:
+def _constants(plan: Plan, outputs: int) -> tuple[int, ...]:
     return plan.first, plan.second, outputs, plan.rows, plan.main, plan.rest
 
 
@@ -108,18 +108,16 @@ def _normed_shape(tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, 
     return tokens.new_empty(*tokens.shape[:-1], matrix.shape[0], dtype=matrix.dtype)
 
 
-def _onto_shape(tokens: Tensor, *others: object) -> Tensor:
-    return torch.empty_like(tokens, memory_format=torch.contiguous_format)
-
-
 _LAST = "Tensor matrix, Tensor? bias"
 _GIVEN = f"Tensor tokens, Tensor scale, Tensor shift, {_LAST}, float eps"
-_run_normed = register_op("layer_norm_linear", _GIVEN, _layer_norm_linear, _normed_shape)
-_run_onto = register_op("linear_residual", f"Tensor tokens, Tensor branch, {_LAST}", _linear_residual, _onto_shape)
+_run_layer_norm_linear = register_op("layer_norm_linear", _GIVEN, _layer_norm_linear, _normed_shape)
+_run_linear_residual = register_op(
+    "linear_residual", f"Tensor tokens, Tensor branch, {_LAST}", _linear_residual, empty_like_first
+)
 
 
 def matches_reference(device: torch.device) -> bool:
-    """With columns in chunks of two sizes, and of one."""
+    """True if the kernels pass with chunks of two sizes, and of one."""
     return all(matches_reference_at(width, device) for width in (96, 128))
 
 

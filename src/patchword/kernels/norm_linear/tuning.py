@@ -17,7 +17,7 @@ _WARPS = 4
 
 
 class Plan(NamedTuple):
-    """first + second: the width. main + rest: columns of the answer at a time. programs: per multiprocessor"""
+    """first + second: the width. main + rest: output columns per chunk. programs: per multiprocessor"""
 
     first: int
     second: int
@@ -41,6 +41,6 @@ def launch(width: int, outputs: int) -> Plan:
 
 
 def _chunk(outputs: int) -> tuple[int, int]:
-    """two powers of two, the second of which may be 0, whose sum divides the outputs"""
+    """Returns two powers of two whose sum divides the outputs; the second may be 0."""
     known = ((128, 0), (64, 0), (64, 32), (32, 0))
     return next((main, rest) for main, rest in known if outputs % (main + rest) == 0)

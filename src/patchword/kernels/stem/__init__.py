@@ -1,1 +1,1 @@
-"""Stem."""
+"""The first layers of image models: convolutions over images, and patch merging, fused with their LayerNorm."""

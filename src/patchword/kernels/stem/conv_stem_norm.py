@@ -1,7 +1,7 @@
-"""A convolution over an image of few channels, and the norm of its tokens, without gradients.
+"""A convolution over an image of few channels, and the norm of its tokens, for inference.
 
 The stem of CvT, CSWin and Pale. cuDNN's convolutions are made for more channels than an image has; as a matrix product,
-all overlapping patches are copied first. The kernel (conv_stem_norm_triton) multiplies them as they are stored.
+all overlapping patches are copied first. The kernel (conv_stem_norm_triton) loads them from the image.
 """
 
 import torch
@@ -19,25 +19,30 @@ from patchword.kernels.common.availability import (
 from patchword.kernels.common.launch import sm_count
 from patchword.kernels.common.register_op import register_op
 from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_reference
-
-_CHANNELS = 4  # of an image, at most
-_WIDTHS = range(16, 129)  # of a token
-_HELD = 65536  # bytes of the matrix in shared memory, at most
-_APART = 2  # numbers that are fetched at a time, at least
-_ROWS, _DEPTH, _WARPS, _STAGES, _PROGRAMS = 64, 32, 4, 3, 4  # programs: on each processor; the best on an H200
+from patchword.kernels.stem.tuning import (
+    LINE_ALIGNMENT,
+    MAX_IMAGE_CHANNELS,
+    MAX_MATRIX_BYTES,
+    STEM_DEPTH,
+    STEM_PROGRAMS,
+    STEM_ROWS,
+    STEM_STAGES,
+    STEM_WARPS,
+    STEM_WIDTHS,
+)
 
 
 def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int, padding: int) -> bool:
-    """On a Hopper GPU with Triton, in 16 bits, for sizes that fit, where no gradient is needed."""
+    """True on a Hopper GPU with Triton, for 16-bit images and supported sizes, if no gradient is needed."""
     if not is_on_cuda(image) or needs_grad(image, *parts) or short_dtype(image, parts.weight, *parts) is None:
         return False
     width, channels, kernel, other = parts.weight.shape
     same_width = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
     block, line, _ = _sizes(parts.weight, padding)
-    fits = same_width and channels <= _CHANNELS and width in _WIDTHS
-    held = 2 * block * -(-channels * kernel * line // _DEPTH) * _DEPTH
-    reaches = all(side + 2 * padding >= kernel for side in image.shape[2:])
-    known = fits and held <= _HELD and reaches and stride <= kernel
+    fits = same_width and channels <= MAX_IMAGE_CHANNELS and width in STEM_WIDTHS
+    matrix_bytes = 2 * block * -(-channels * kernel * line // STEM_DEPTH) * STEM_DEPTH
+    image_fits = all(side + 2 * padding >= kernel for side in image.shape[2:])
+    known = fits and matrix_bytes <= MAX_MATRIX_BYTES and image_fits and stride <= kernel
     return known and is_hopper(image.device.index) and is_usable(image, SELF_TEST)
 
 
@@ -54,29 +59,31 @@ def _launch(
     image: Tensor, weight: Tensor, bias: Tensor, scale: Tensor, shift: Tensor, stride: int, padding: int, eps: float,
     dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
-    from patchword.kernels.stem.conv_stem_norm_triton import entered
+    from patchword.kernels.stem.conv_stem_norm_triton import conv_norm_kernel
 
-    answer = _shape(image, weight, bias, scale, shift, stride, padding, eps, dtype)
+    output = _shape(image, weight, bias, scale, shift, stride, padding, eps, dtype)
     (width, channels, kernel, _), sides = weight.shape, image.shape[2:]
-    count = answer.numel() // width
+    count = output.numel() // width
     parts = [part.contiguous() for part in (weight, bias, scale, shift)]
-    given = image, *parts, answer, count, eps, *sides, *_map(image, weight, stride, padding), *image.stride()
-    choices = channels, kernel, stride, padding, width, *_sizes(weight, padding)
+    given = image, *parts, output, count, eps, *sides, *_map(image, weight, stride, padding), *image.stride()
+    constants = channels, kernel, stride, padding, width, *_sizes(weight, padding)
     if count:
         with torch.cuda.device_of(image):  # Triton launches on the current device
-            programs = min(-(-count // _ROWS), _PROGRAMS * sm_count(image.get_device()))
-            entered[(programs,)](*given, *choices, _ROWS, _DEPTH, num_warps=_WARPS, num_stages=_STAGES)
-    return answer
+            programs = min(-(-count // STEM_ROWS), STEM_PROGRAMS * sm_count(image.get_device()))
+            conv_norm_kernel[(programs,)](
+                *given, *constants, STEM_ROWS, STEM_DEPTH, num_warps=STEM_WARPS, num_stages=STEM_STAGES
+            )
+    return output
 
 
 def _sizes(weight: Tensor, padding: int) -> tuple[int, int, int]:
-    """of the kernel: block, line and before"""
-    before = -padding % _APART
-    return 1 << (len(weight) - 1).bit_length(), 1 << (before + weight.shape[-1] - 1).bit_length(), before
+    """Returns block, line and lead, the sizes of the Triton kernel."""
+    lead = -padding % LINE_ALIGNMENT
+    return 1 << (len(weight) - 1).bit_length(), 1 << (lead + weight.shape[-1] - 1).bit_length(), lead
 
 
 def _map(image: Tensor, weight: Tensor, stride: int, padding: int) -> tuple[int, int]:
-    """the answer's"""
+    """Returns the height and the width of the output map."""
     height, width = ((side + 2 * padding - weight.shape[-1]) // stride + 1 for side in image.shape[2:])
     return height, width
 

@@ -4,9 +4,9 @@
 
 Reference: conv_stem_norm_reference.
 
-A program holds the matrix and walks over tiles of tokens. It reads their patches where they lie, some lines of all of
-them at a time, and each line from where several numbers can be fetched at once. Only to be imported where Triton is
-installed.
+A program keeps the matrix in registers and loops over tiles of tokens. It loads their patches from the image, a few
+lines of all patches at a time; each load of a line starts at an aligned address. A line is one row of one channel of a
+patch. Import it only where Triton is installed.
 """
 
 import triton
@@ -14,47 +14,60 @@ import triton.language as tl
 
 
 @triton.jit(do_not_specialize=["count"])
-def entered(
-    image, weight, bias, scale, shift, answer, count, eps, height, breadth, down, across,
-    image_step, channel_step, row_step, column_step,
+def conv_norm_kernel(
+    image, weight, bias, scale, shift, output, count, eps, height, image_width, output_height, output_width,
+    image_stride, channel_stride, row_stride, column_stride,
     channels: tl.constexpr, kernel: tl.constexpr, stride: tl.constexpr, padding: tl.constexpr,
-    width: tl.constexpr, block: tl.constexpr, line: tl.constexpr, before: tl.constexpr,
+    width: tl.constexpr, block: tl.constexpr, line: tl.constexpr, lead: tl.constexpr,
     rows: tl.constexpr, depth: tl.constexpr,
 ):  # fmt: skip
-    """down, across: the answer's map. line, before: numbers that are read of a line, and of these before it begins.
-    block: the width or more; as line and depth a power of two"""
+    """output_height, output_width: the sides of the output map. line: numbers that are loaded per line; lead: how many
+    of them precede the patch, for alignment. block: the width up to a power of two; line and depth are powers of two"""
     lines: tl.constexpr = channels * kernel
     dtype: tl.constexpr = weight.dtype.element_ty
     column = tl.arange(0, block)
-    within, matrices = column < width, ()
+    column_valid, matrices = column < width, ()
     for begin in tl.static_range(0, lines * line, depth):
         number = begin + tl.arange(0, depth)
-        which, beside = number // line, number % line - before
-        known = (which < lines) & (beside >= 0) & (beside < kernel)
-        taps = (which * kernel + beside)[:, None] + column[None, :] * (lines * kernel)
-        matrices += (tl.load(weight + taps, mask=known[:, None] & within[None, :], other=0.0),)
-    plain = tl.load(bias + column, mask=within, other=0.0).to(tl.float32)[None, :]
-    by = tl.load(scale + column, mask=within, other=0.0).to(tl.float32)[None, :]
-    plus = tl.load(shift + column, mask=within, other=0.0).to(tl.float32)[None, :]
+        line_index, line_offset = number // line, number % line - lead
+        tap_valid = (line_index < lines) & (line_offset >= 0) & (line_offset < kernel)
+        taps = (line_index * kernel + line_offset)[:, None] + column[None, :] * (lines * kernel)
+        matrices += (tl.load(weight + taps, mask=tap_valid[:, None] & column_valid[None, :], other=0.0),)
+    bias_row = tl.load(bias + column, mask=column_valid, other=0.0).to(tl.float32)[None, :]
+    scale_row = tl.load(scale + column, mask=column_valid, other=0.0).to(tl.float32)[None, :]
+    shift_row = tl.load(shift + column, mask=column_valid, other=0.0).to(tl.float32)[None, :]
     for tile in range(tl.program_id(0), tl.cdiv(count, rows), tl.num_programs(0)):
         token = tile * rows + tl.arange(0, rows)
-        there = (token < count)[:, None]
-        top, left = token // across % down * stride - padding, token % across * stride - (padding + before)
-        corner = (token // (across * down)).to(tl.int64) * image_step + top * row_step + left * column_step
+        token_valid = (token < count)[:, None]
+        top, left = (
+            token // output_width % output_height * stride - padding,
+            token % output_width * stride - (padding + lead),
+        )
+        corner = (
+            (token // (output_width * output_height)).to(tl.int64) * image_stride
+            + top * row_stride
+            + left * column_stride
+        )
         total = tl.zeros((rows, block), tl.float32)
         for part in tl.static_range(len(matrices)):
             number = part * depth + tl.arange(0, depth)
-            which, beside = number // line, number % line
-            channel, below = which // kernel, which % kernel
-            y, x = top[:, None] + below[None, :], left[:, None] + beside[None, :]
-            inside = there & (which < lines)[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < breadth)
-            place = channel * channel_step + below * row_step + beside * column_step
-            pixels = tl.load(image + corner[:, None] + place[None, :], mask=inside, other=0.0).to(dtype)
-            known = (beside >= before) & (beside < before + kernel)
-            pixels = tl.where(known[None, :], pixels, 0.0)
+            line_index, line_offset = number // line, number % line
+            channel, kernel_row = line_index // kernel, line_index % kernel
+            y, x = top[:, None] + kernel_row[None, :], left[:, None] + line_offset[None, :]
+            inside = (
+                token_valid & (line_index < lines)[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < image_width)
+            )
+            offset = channel * channel_stride + kernel_row * row_stride + line_offset * column_stride
+            pixels = tl.load(image + corner[:, None] + offset[None, :], mask=inside, other=0.0).to(dtype)
+            tap_valid = (line_offset >= lead) & (line_offset < lead + kernel)
+            pixels = tl.where(tap_valid[None, :], pixels, 0.0)
             total = tl.dot(pixels, matrices[part], total, input_precision="ieee")
-        total += plain
-        away = tl.where(within[None, :], total - (tl.sum(total, 1) / width)[:, None], 0.0)
-        spread = tl.rsqrt(tl.sum(away * away, 1) / width + eps)[:, None]
-        place = token.to(tl.int64)[:, None] * width + column[None, :]
-        tl.store(answer + place, (away * spread * by + plus).to(answer.dtype.element_ty), mask=there & within[None, :])
+        total += bias_row
+        centred = tl.where(column_valid[None, :], total - (tl.sum(total, 1) / width)[:, None], 0.0)
+        inv_std = tl.rsqrt(tl.sum(centred * centred, 1) / width + eps)[:, None]
+        offset = token.to(tl.int64)[:, None] * width + column[None, :]
+        tl.store(
+            output + offset,
+            (centred * inv_std * scale_row + shift_row).to(output.dtype.element_ty),
+            mask=token_valid & column_valid[None, :],
+        )

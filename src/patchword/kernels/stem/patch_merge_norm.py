@@ -1,8 +1,7 @@
-"""The four neighbours of each 2 x 2 patch as one token, and their norm, without gradients: Swin's patch merging before
-its matrix.
+"""The four tokens of each 2 x 2 patch as one token, and their norm, for inference: Swin's patch merging.
 
-torch.compile gathers the four as it computes the norm and reads them three times, a few bytes from each place. The
-kernel (patch_merge_norm_triton) reads them once.
+torch.compile gathers the four tokens inside the norm and reads them three times, with short loads. The kernel
+(patch_merge_norm_triton) reads them once.
 """
 
 import torch
@@ -12,26 +11,26 @@ from patchword.kernels.common.availability import SelfTest, TestInputs, is_on_cu
 from patchword.kernels.common.launch import parts
 from patchword.kernels.common.register_op import register_op
 from patchword.kernels.stem.reference import patch_merge_norm_reference
-
-_HELD = 8192  # numbers of a program
-_WARPS = 4
+from patchword.kernels.stem.tuning import MERGE_NUMBERS, MERGE_WARPS
 
 
 def has_patch_merge_norm_kernel(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor) -> bool:
-    """On a GPU with Triton, in 16 bits, where no gradient is needed, for even sides and channels that are stored
-    last. matrix: of the product that follows"""
+    """True on a GPU with Triton, for 16-bit channels-last maps with even sides, if no gradient is needed.
+
+    matrix: of the product that follows
+    """
     if not is_on_cuda(feature_map) or needs_grad(feature_map, scale, shift, matrix):
         return False
     channels, height, width = feature_map.shape[1:]
     fits = not (height % 2 or width % 2) and _is_known(channels) and scale.shape == shift.shape == (4 * channels,)
-    lies = feature_map.stride(1) == 1 and short_dtype(feature_map, matrix, scale, shift) is not None
-    return fits and lies and is_usable(feature_map, SELF_TEST)
+    is_supported = feature_map.stride(1) == 1 and short_dtype(feature_map, matrix, scale, shift) is not None
+    return fits and is_supported and is_usable(feature_map, SELF_TEST)
 
 
 def _is_known(channels: int) -> bool:
-    """a sum of two powers of two, of which a program holds a token"""
+    """True if the channels are a sum of two powers of two, and few enough for one program."""
     second = parts(channels)[1]
-    return channels >= 16 and second & (second - 1) == 0 and 4 * channels <= _HELD
+    return channels >= 16 and second & (second - 1) == 0 and 4 * channels <= MERGE_NUMBERS
 
 
 def patch_merge_norm(feature_map: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, eps: float) -> Tensor:
@@ -44,16 +43,16 @@ def _launch(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, dtype
 
     if feature_map.stride(1) != 1:
         feature_map = feature_map.contiguous(memory_format=torch.channels_last)
-    answer, channels = _shape(feature_map, scale, shift, eps, dtype), feature_map.shape[1]
+    output, channels = _shape(feature_map, scale, shift, eps, dtype), feature_map.shape[1]
     height, width = (side // 2 for side in feature_map.shape[2:])
-    count, first_second = answer.shape[0] * answer.shape[1], parts(channels)
-    rows = 1 << (_HELD // (4 * channels)).bit_length() - 1
-    steps = feature_map.stride(0), feature_map.stride(2), feature_map.stride(3)
-    given = (feature_map, scale.contiguous(), shift.contiguous(), answer, count, eps, height, width, *steps)
+    count, first_second = output.shape[0] * output.shape[1], parts(channels)
+    rows = 1 << (MERGE_NUMBERS // (4 * channels)).bit_length() - 1
+    strides = feature_map.stride(0), feature_map.stride(2), feature_map.stride(3)
+    given = (feature_map, scale.contiguous(), shift.contiguous(), output, count, eps, height, width, *strides)
     if count:
         with torch.cuda.device_of(feature_map):  # Triton launches on the current device
-            kernel[(-(-count // rows),)](*given, *first_second, rows, num_warps=_WARPS)
-    return answer
+            kernel[(-(-count // rows),)](*given, *first_second, rows, num_warps=MERGE_WARPS)
+    return output
 
 
 def _shape(feature_map: Tensor, scale: Tensor, shift: Tensor, eps: float, dtype: torch.dtype) -> Tensor:

@@ -1,4 +1,4 @@
-"""The reference implementations of the kernels of stems, in PyTorch."""
+"""The reference implementations of the stem kernels, in PyTorch."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ def patch_merge_norm_reference(feature_map: Tensor, scale: Tensor, shift: Tensor
 
 
 def side_by_side(feature_map: Tensor) -> Tensor:
-    """The four neighbours of each 2 x 2 patch as the channels of one token.
+    """Concatenates the four tokens of each 2 x 2 patch along the channels.
 
     (batch, channels, height, width), of even sides -> (batch, height / 2 * width / 2, 4 * channels)
     """

@@ -10,7 +10,7 @@ import torch
 
 from patchword.kernels.common.counter_rng import lowest_kept
 from patchword.kernels.common.launch import Grid, PreparedLaunch, sm_count
-from patchword.kernels.depthwise_conv.lepe_conv_launch import Filter, Lie
+from patchword.kernels.depthwise_conv.lepe_conv_launch import ChannelLayout, Filter
 from patchword.kernels.window_attention import triton as window_triton
 from patchword.kernels.window_attention.tiling import Rectangles, from_numbers
 from patchword.kernels.window_attention.tuning import SHARED_MEMORY, last_key_block, launch, walk
@@ -60,10 +60,6 @@ class HeadGroupLaunch:
         assert self.plan.single_tile or not self.rate, "dropout is only supported for groups in one tile"
 
     @property
-    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple(self.cut.rows), tuple(self.cut.columns)
-
-    @property
     def has_mask(self) -> bool:
         """True if a kernel has to mask some pairs of members, or padding of a tile."""
         return self.is_uneven or self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.key_block > 0
@@ -76,14 +72,14 @@ class HeadGroupLaunch:
     @property
     def constants(self) -> tuple[Any, ...]:
         """Compile-time constants of every kernel but `tiled`."""
-        found = *self.sides, self.head, self.has_bias, self.has_mask, self.plan.tile, self.plan.width
+        found = *self.cut.sides, self.head, self.has_bias, self.has_mask, self.plan.tile, self.plan.width
         return (*found, *self._dropout) if self.plan.single_tile else (*found, self.plan.key_block)
 
     @property
     def tiled_constants(self) -> tuple[Any, ...]:
         """Compile-time constants of `tiled`."""
         plan, blocks = self.plan, (self.plan.key_block, last_key_block(self.cut.size, self.plan.key_block))
-        return *self.sides, self.head, self.has_bias, self.is_uneven, plan.tile, plan.width, *blocks
+        return *self.cut.sides, self.head, self.has_bias, self.is_uneven, plan.tile, plan.width, *blocks
 
     @property
     def _dropout(self) -> tuple[int, float]:
@@ -95,16 +91,16 @@ class HeadGroupLaunch:
         """The convolution of the values (LePE)."""
         return Filter(self.cut, self.layout.batch, self.layout.heads * self.head, self.device)
 
-    def lie(self, joint: bool) -> Lie:
+    def channel_layout(self, joint: bool) -> ChannelLayout:
         """Returns the layout of its channels in the values of a fused qkv tensor (joint), or in the output."""
         width = self.layout.all_heads * self.head
         start, stride = (self.layout.start + 2 * width, 3 * width) if joint else (self.layout.start, width)
-        return Lie(start, self.cut.rows.length * self.cut.columns.length * stride, stride)
+        return ChannelLayout(start, self.cut.rows.length * self.cut.columns.length * stride, stride)
 
     @property
-    def values(self) -> Lie:
+    def values(self) -> ChannelLayout:
         """The layout of its values."""
-        return Lie(self.layout.start + 2 * self.layout.qkv_step, self.layout.image_stride, self.layout.stride)
+        return ChannelLayout(self.layout.start + 2 * self.layout.qkv_step, self.layout.image_stride, self.layout.stride)
 
     @property
     def options(self) -> tuple[int, int, int | None]:
@@ -148,7 +144,9 @@ def _forward_launches(group: HeadGroupLaunch) -> ForwardLaunches:
     main = PreparedLaunch(kernel, group.grid, (*group.layout, group.scale, *constants), *group.options)
     local = None
     if group.local:
-        local = group.filter.forward(group.values, group.lie(joint=False), lifted=True, onto=True)
+        local = group.filter.forward(
+            group.values, group.channel_layout(joint=False), has_constant=True, accumulate=True
+        )
     return ForwardLaunches(main, local, single_tile)
 
 

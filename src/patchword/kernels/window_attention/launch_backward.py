@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from patchword.kernels.common.launch import PreparedLaunch, sm_count
-from patchword.kernels.depthwise_conv.lepe_conv_launch import ForTaps
+from patchword.kernels.depthwise_conv.lepe_conv_launch import TapsBackward
 from patchword.kernels.window_attention import bias_grad_triton, triton_backward
 from patchword.kernels.window_attention.launch import Call, HeadGroupLaunch, head_group_launches
 from patchword.kernels.window_attention.tuning import WARPS, walkers
@@ -21,7 +21,7 @@ class BiasGradLaunches(NamedTuple):
 
 class FilterGradLaunches(NamedTuple):
     values: PreparedLaunch  # adds to the gradient of the values
-    taps: ForTaps
+    taps: TapsBackward
 
 
 class BackwardLaunches(NamedTuple):
@@ -56,8 +56,8 @@ def _backward_launches(group: HeadGroupLaunch, joint: bool) -> BackwardLaunches:
 
 
 def _filter_grad_launches(group: HeadGroupLaunch, joint: bool) -> FilterGradLaunches:
-    gradient = group.lie(joint=False)
-    values = group.filter.backward(gradient, group.lie(joint), onto=True)
+    gradient = group.channel_layout(joint=False)
+    values = group.filter.backward(gradient, group.channel_layout(joint), accumulate=True)
     return FilterGradLaunches(values, group.filter.taps(group.values, gradient))
 
 
@@ -68,14 +68,14 @@ def _bias_grad_launches(group: HeadGroupLaunch) -> BiasGradLaunches:
     else:
         tiles = heads * (-(-group.cut.size // plan.key_block)) ** 2
         count = walkers(group.layout.batch * group.cut.groups, tiles, plan.waves * sm_count(group.device))
-        numbers = (*group.layout, group.scale, *group.sides, group.head, group.has_mask, plan.key_block, plan.width)
+        numbers = (*group.layout, group.scale, *group.cut.sides, group.head, group.has_mask, plan.key_block, plan.width)
         warps = WARPS["backward", plan.key_block]
         biases = PreparedLaunch(bias_grad_triton.bias_backward, (tiles, count, 1), numbers, warps, *group.options[1:])
     side = -(-group.cut.size // plan.key_block) * plan.key_block
     reduce = PreparedLaunch(
         bias_grad_triton.reduce_bias_grad,
         (group.cut.offsets, heads, 1),
-        (count, heads, *group.sides, side, 16, 64),
+        (count, heads, *group.cut.sides, side, 16, 64),
         4,
         2,
     )

@@ -25,7 +25,7 @@ class Side(NamedTuple):
     jump: int  # between two groups
     shift: int
 
-    def places(self, device: torch.device) -> Tensor:
+    def indices(self, device: torch.device) -> Tensor:
         """Returns the index of each member, (groups, members); an index of `length` or more is padding."""
         group, member = (torch.arange(count, device=device) for count in (self.groups, self.members))
         return (group[:, None] * self.jump + member * self.step + self.shift) % (self.groups * self.members)
@@ -59,14 +59,19 @@ class Rectangles(NamedTuple):
         """Rows of a table of relative position biases."""
         return (2 * self.rows.members - 1) * (2 * self.columns.members - 1)
 
+    @property
+    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Both sides as tuples of integers, which Triton takes as compile-time constants."""
+        return tuple(self.rows), tuple(self.columns)
+
     def numbers(self) -> list[int]:
         """Returns both sides as integers, which an operation of torch can take."""
         return [*self.rows, *self.columns]
 
     def member_indices(self, device: torch.device) -> Members:
         """Returns the tokens of each group."""
-        row = self.rows.places(device)[:, None, :, None].expand(-1, self.columns.groups, -1, self.columns.members)
-        column = self.columns.places(device)[None, :, None, :].expand_as(row)
+        row = self.rows.indices(device)[:, None, :, None].expand(-1, self.columns.groups, -1, self.columns.members)
+        column = self.columns.indices(device)[None, :, None, :].expand_as(row)
         valid = (row < self.rows.length) & (column < self.columns.length)
         shift_region = 2 * (row < self.rows.shift) + 1 * (column < self.columns.shift)
         token = row * self.columns.length + column

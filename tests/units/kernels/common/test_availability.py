@@ -11,7 +11,7 @@ from patchword.kernels.common.availability import SelfTest, is_usable, run_self_
 
 
 @pytest.fixture
-def trials(monkeypatch):
+def self_tests(monkeypatch):
     """Only the self-tests of this test, on a machine with Triton."""
     found: list[SelfTest] = []
     monkeypatch.setattr(availability, "_SELF_TESTS", found)
@@ -24,32 +24,32 @@ def on_gpu():
         return torch.empty(3, device="cuda:0")
 
 
-def test_it_is_tried_once(trials):
+def test_a_self_test_runs_once(self_tests):
     asked = []
-    trial = SelfTest("things", lambda device: asked.append(device) or True)
-    assert is_usable(on_gpu(), trial)
-    assert is_usable(on_gpu(), trial)
+    self_test = SelfTest("things", lambda device: asked.append(device) or True)
+    assert is_usable(on_gpu(), self_test)
+    assert is_usable(on_gpu(), self_test)
     assert asked == [torch.device("cuda", 0)]
-    assert not is_usable(torch.empty(3), trial)
+    assert not is_usable(torch.empty(3), self_test)
 
 
-def test_what_fails_is_told_and_not_used(trials):
-    trial = SelfTest("things", lambda device: False)
+def test_a_failed_kernel_is_reported_and_not_used(self_tests):
+    self_test = SelfTest("things", lambda device: False)
     with pytest.warns(UserWarning, match="the kernel for things is not used .* do not match the reference"):
-        assert not is_usable(on_gpu(), trial)
+        assert not is_usable(on_gpu(), self_test)
     other = SelfTest("others", lambda device: 1 // 0)
     with pytest.warns(UserWarning, match="ZeroDivisionError"):
         assert not is_usable(on_gpu(), other)
 
 
-def test_a_compiled_model_leaves_out_what_failed_before(trials, monkeypatch):
+def test_a_compiled_model_does_not_use_a_failed_kernel(self_tests, monkeypatch):
     bad, good = SelfTest("bad", lambda device: False), SelfTest("good", lambda device: True)
     elsewhere = SelfTest("elsewhere", lambda device: 1 // 0, on=lambda index: False)
     with pytest.warns(UserWarning, match="bad"):
         run_self_tests(torch.device("cuda", 0))
     assert not elsewhere.found
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert [is_usable(on_gpu(), trial) for trial in (bad, good, elsewhere)] == [False, True, True]
+    assert [is_usable(on_gpu(), self_test) for self_test in (bad, good, elsewhere)] == [False, True, True]
 
 
 def learned(device):
@@ -59,34 +59,34 @@ def learned(device):
     return product.dtype == torch.float64 and bool(torch.autograd.grad(product, weight)[0].all())
 
 
-def test_nothing_around_the_call_changes_the_trial(trials):
+def test_the_context_of_the_call_does_not_change_the_self_test(self_tests):
     """Autocast, disabled gradients, activation checkpointing."""
-    trial = SelfTest("things", lambda device: learned(device) and not torch.is_autocast_enabled("cpu"))
+    self_test = SelfTest("things", lambda device: learned(device) and not torch.is_autocast_enabled("cpu"))
 
     def block(tokens):
-        assert is_usable(on_gpu(), trial)
+        assert is_usable(on_gpu(), self_test)
         return tokens.sin()
 
     tokens = torch.ones(3, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
         checkpoint(block, tokens, use_reentrant=False).sum().backward()
-    assert trial.found == {0: True}
-    trial.found.clear()
+    assert self_test.found == {0: True}
+    self_test.found.clear()
     with torch.inference_mode():
-        assert is_usable(on_gpu(), trial)
+        assert is_usable(on_gpu(), self_test)
 
 
-def test_not_where_tangents_are_carried_along(trials):
-    trial = SelfTest("things", lambda device: True)
+def test_it_is_not_used_with_forward_mode_autodiff(self_tests):
+    self_test = SelfTest("things", lambda device: True)
     with forward_ad.dual_level():
-        assert not is_usable(on_gpu(), trial)
-    assert is_usable(on_gpu(), trial)
+        assert not is_usable(on_gpu(), self_test)
+    assert is_usable(on_gpu(), self_test)
 
 
-def test_on_a_cpu_nothing_is_tried(trials):
-    trial = SelfTest("things", lambda device: 1 // 0)
+def test_no_self_test_runs_on_a_cpu(self_tests):
+    self_test = SelfTest("things", lambda device: 1 // 0)
     run_self_tests(torch.device("cpu"))
-    assert not trial.found
+    assert not self_test.found
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_on_a_cpu_nothing_is_tried(trials):
     ids=["jvp", "grad", "vmap", "none"],
 )
 @pytest.mark.parametrize("compile", [False, True])
-def test_transforms_of_torch_are_seen_by_a_compiler_too(transform, seen, compile):
+def test_transforms_of_torch_are_detected_under_the_compiler(transform, seen, compile):
     def scaled(number):
         return number.sum() * (2 if availability._is_transformed() else 3)
 
@@ -109,7 +109,7 @@ def test_transforms_of_torch_are_seen_by_a_compiler_too(transform, seen, compile
     assert float(answer.sum()) == (2 if seen else 3)
 
 
-def test_a_tensor_with_ways_of_its_own_is_multiplied_in_its_own_way():
+def test_a_tensor_subclass_has_no_short_dtype():
     own = torch.Tensor._make_subclass(type("Own", (torch.Tensor,), {}), torch.zeros(2, 2, dtype=torch.bfloat16))
     tokens = torch.zeros(1, 2, dtype=torch.bfloat16)
     assert availability.short_dtype(tokens, torch.zeros(2, 2, dtype=torch.bfloat16)) == torch.bfloat16

@@ -1,4 +1,4 @@
-"""What all kernels for inference have in common: when they are left alone."""
+"""When the kernels for inference are not used: rules that all of them share."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,10 +17,10 @@ from patchword.kernels.stem.reference import ConvStemWeights
 
 
 class Case(NamedTuple):
-    """asked: of the tokens and what is read besides. shapes: of these"""
+    """is_used: called with the tokens and the weights. shapes: of the tokens and the weights"""
 
-    trial: availability.SelfTest
-    asked: Callable[..., bool]
+    self_test: availability.SelfTest
+    is_used: Callable[..., bool]
     shapes: list[tuple[int, ...]]
 
 
@@ -70,7 +70,7 @@ CASES = {
 
 
 class Odd(torch.Tensor):
-    """A tensor with ways of its own, as one that is quantised"""
+    """A tensor subclass, such as a quantised tensor."""
 
     @staticmethod
     def __new__(cls, shape, device):
@@ -78,7 +78,7 @@ class Odd(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, *called, **named):
-        raise AssertionError("nobody looks inside")
+        raise AssertionError("the data must not be read")
 
 
 def made(case, device):
@@ -91,65 +91,65 @@ def case(request):
     return CASES[request.param]
 
 
-def test_it_is_taken_unless_its_trial_failed(hopper, case, monkeypatch):
-    assert case.asked(*made(case, hopper))
-    monkeypatch.setattr(case.trial, "found", {0: False})
-    assert not case.asked(*made(case, hopper))
+def test_it_is_used_unless_its_self_test_failed(hopper, case, monkeypatch):
+    assert case.is_used(*made(case, hopper))
+    monkeypatch.setattr(case.self_test, "found", {0: False})
+    assert not case.is_used(*made(case, hopper))
 
 
-def test_an_export_wants_what_torch_knows(hopper, case, monkeypatch):
+def test_an_export_uses_operations_of_torch(hopper, case, monkeypatch):
     monkeypatch.setattr(availability, "is_exporting", lambda: True)
-    assert not case.asked(*made(case, hopper))
+    assert not case.is_used(*made(case, hopper))
 
 
 def test_no_gradient_is_lost(hopper, case):
-    """not even that of one input alone"""
+    """Not even if only one input needs it."""
     for place in range(len(case.shapes)):
         given = made(case, hopper)
         given[place].requires_grad_()
-        assert not case.asked(*given)
+        assert not case.is_used(*given)
         with torch.no_grad():
-            assert case.asked(*given)
+            assert case.is_used(*given)
 
 
-def test_weights_with_ways_of_their_own_are_left_to_torch(hopper, case):
-    first = 2 if case.asked is norm_linear.has_linear_residual_kernel else 1  # behind what comes from other layers
+def test_tensor_subclasses_are_left_to_torch(hopper, case):
+    first = 2 if case.is_used is norm_linear.has_linear_residual_kernel else 1  # after the outputs of other layers
     for place in range(first, len(case.shapes)):
         given = made(case, hopper)
         given[place] = Odd(case.shapes[place], hopper)
-        assert not case.asked(*given)
+        assert not case.is_used(*given)
 
 
-def test_a_norm_of_another_size_is_left_to_torch_which_says_so(hopper):
+def test_a_norm_of_another_size_is_left_to_torch_which_reports_it(hopper):
     for name in ("fused_mlp", "layer_norm_linear", "patch_merge_norm"):
         case = CASES[name]
         for place in (1, 2):
             given = made(case, hopper)
             given[place] = torch.zeros(32, dtype=torch.bfloat16, device=hopper)
-            assert not case.asked(*given)
+            assert not case.is_used(*given)
 
 
-def test_groups_of_warps_are_left_to_known_versions_of_triton(hopper, monkeypatch):
+def test_warp_specialised_kernels_need_a_known_version_of_triton(hopper, monkeypatch):
     monkeypatch.setattr(availability, "_version", lambda: "3.5.1")
     for name in ("linear_gelu, warp-specialised", "out_proj_mlp"):
-        assert not CASES[name].asked(*made(CASES[name], hopper))
+        assert not CASES[name].is_used(*made(CASES[name], hopper))
 
 
-def test_without_groups_a_shorter_product_goes_the_way_before(hopper, monkeypatch):
+def test_narrower_products_do_not_need_warp_specialisation(hopper, monkeypatch):
     given = [torch.zeros(shape, dtype=torch.bfloat16, device=hopper) for shape in [(2, 5, 384), (128, 384), (128,)]]
     monkeypatch.setattr(linear_gelu.WARP_SPECIALIZED_TEST, "found", {0: False})
     assert linear_gelu.has_linear_gelu_kernel(*given)
 
 
-def test_groups_of_warps_are_for_many_tokens(hopper, monkeypatch):
-    """of which there must be fewer where their launch is recorded"""
+def test_warp_specialised_kernels_need_many_tokens(hopper, monkeypatch):
+    """Fewer tokens are enough while a CUDA graph is captured."""
     case = CASES["out_proj_mlp"]
     few = case._replace(shapes=[(2, 17000, 96), *case.shapes[1:]])
     fewer = case._replace(shapes=[(2, 8000, 96), *case.shapes[1:]])
-    assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, False, False]
+    assert [each.is_used(*made(each, hopper)) for each in (case, few, fewer)] == [True, False, False]
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert [each.asked(*made(each, hopper)) for each in (case, few, fewer)] == [True, True, False]
+    assert [each.is_used(*made(each, hopper)) for each in (case, few, fewer)] == [True, True, False]
     case = CASES["linear_gelu, warp-specialised"]
     few = case._replace(shapes=[(2, 5000, 512), *case.shapes[1:]])
-    assert case.asked(*made(case, hopper))
-    assert not few.asked(*made(few, hopper))
+    assert case.is_used(*made(case, hopper))
+    assert not few.is_used(*made(few, hopper))

@@ -1,6 +1,6 @@
-"""A filter of 3 x 3 over a map is torch's depthwise convolution: on a GPU, or else in Triton's interpreter.
+"""The 3 x 3 depthwise convolution kernel matches torch's, on a GPU or in Triton's interpreter.
 
-Shapes are drawn at random, from fixed seeds: odd maps, tokens that lie anywhere, with and without a bias.
+Shapes are drawn at random from fixed seeds: odd maps, tokens with any strides, with and without a bias.
 """
 
 import random
@@ -10,33 +10,30 @@ import torch
 from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 
-from patchword.kernels.depthwise_conv import lepe_conv_tuning as window_local_plan
+from patchword.kernels.depthwise_conv import lepe_conv_tuning
 from patchword.kernels.depthwise_conv import operation as module
 from patchword.kernels.depthwise_conv.operation import depthwise_conv, has_depthwise_conv_kernel, matches_reference
 from patchword.kernels.depthwise_conv.reference import depthwise_conv_reference
 from patchword.kernels.depthwise_conv.torch_op import filter_back, filter_forward
 from support.helpers import difference
-from support.kernel_tests import DEVICE, farthest
+from support.kernel_tests import DEVICE, assert_as_exact, assert_rounded, needs_triton
 
 
 @pytest.fixture
 def triton():
-    """With launches that follow the rules of this test alone."""
+    """Empties the launch caches, so that they follow the tuning of this test only."""
     found = pytest.importorskip("triton")
-    from patchword.kernels.depthwise_conv import launch as neighbours_launch
+    from patchword.kernels.depthwise_conv import launch
 
-    for launches in (neighbours_launch.forward, neighbours_launch.backward):
+    for launches in (launch.forward, launch.backward):
         launches.cache_clear()
     yield found
-    for launches in (neighbours_launch.forward, neighbours_launch.backward):
+    for launches in (launch.forward, launch.backward):
         launches.cache_clear()
-
-
-needs_triton = pytest.mark.usefixtures("triton")
 
 
 def given(batch, height, width, channels, *, bias=True, seed=0):
-    """tokens, weight, bias and the map"""
+    """Returns tokens, weight and bias, and the height and width of the map."""
     generator = torch.Generator().manual_seed(seed)
 
     def random_(*shape):
@@ -46,155 +43,153 @@ def given(batch, height, width, channels, *, bias=True, seed=0):
     return tokens, weight, random_(channels) if bias else None, height, width
 
 
-def learned(way, tensors):
-    """the answer and all gradients"""
-    answer = way(*tensors)
+def differentiated(run, tensors):
+    """Returns the output and all gradients."""
+    output = run(*tensors)
     inputs = [part for part in tensors if isinstance(part, torch.Tensor) and part.requires_grad]
-    slopes = (
-        (torch.arange(answer.numel(), device=DEVICE) % 7 - 2).to(answer.dtype).view_as(answer)
-    )  # in all kinds alike
-    return [answer.detach(), *torch.autograd.grad(answer, inputs, slopes)]
+    slopes = (torch.arange(output.numel(), device=DEVICE) % 7 - 2).view_as(output)  # exact in every dtype
+    return [output.detach(), *torch.autograd.grad(output, inputs, slopes.to(output.dtype))]
 
 
-def exactly(tensors):
-    return [part.detach().double().requires_grad_() if isinstance(part, torch.Tensor) else part for part in tensors]
+def cast(tensors, dtype):
+    return [part.detach().to(dtype).requires_grad_() if isinstance(part, torch.Tensor) else part for part in tensors]
 
 
-def worst(tensors):
-    """of the kernel, beside the plain way in float64"""
-    return farthest(learned(depthwise_conv, tensors), learned(depthwise_conv_reference, exactly(tensors)))
+def check(tensors, run=depthwise_conv, differentiate=differentiated):
+    """The kernel is about as exact as the reference."""
+    reference = differentiate(depthwise_conv_reference, tensors)
+    exact = differentiate(depthwise_conv_reference, cast(tensors, torch.float64))
+    assert_as_exact(differentiate(run, tensors), reference, exact)
 
 
 @needs_triton
 @pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.parametrize("seed", range(5))
-def test_it_is_a_depthwise_convolution(seed, bias):
+def test_kernel_matches_reference(seed, bias):
     numbers = random.Random(seed)
     shape = numbers.randint(1, 3), numbers.randint(1, 6), numbers.randint(1, 9), numbers.choice([3, 16, 20, 64, 72])
-    assert worst(given(*shape, bias=bias, seed=seed)) < 1e-5
+    check(given(*shape, bias=bias, seed=seed))
 
 
 @needs_triton
-def test_more_columns_than_a_program_has(monkeypatch):
-    monkeypatch.setattr(window_local_plan, "EACH", 2)
-    assert worst(given(2, 2, 5, 64)) < 1e-5
+def test_maps_wider_than_the_columns_of_a_program(monkeypatch):
+    monkeypatch.setattr(lepe_conv_tuning, "EACH", 2)
+    check(given(2, 2, 5, 64))
 
 
 @needs_triton
 @pytest.mark.parametrize("programs", [1, 6, 99])
-def test_rows_in_spans(programs, monkeypatch):
-    """many programs for a small map have a few rows each"""
-    monkeypatch.setattr(window_local_plan, "PROGRAMS", programs)
-    assert worst(given(1, 5, 3, 16)) < 1e-5
+def test_rows_are_split_between_programs(programs, monkeypatch):
+    """With many programs for a small map, each has few rows."""
+    monkeypatch.setattr(lepe_conv_tuning, "PROGRAMS", programs)
+    check(given(1, 5, 3, 16))
 
 
 @needs_triton
-def test_tokens_may_lie_anywhere():
-    whole = torch.randn(2, 6, 100, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+def test_tokens_may_have_any_strides():
+    full = torch.randn(2, 6, 100, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     _, weight, bias, *_ = given(1, 1, 1, 32)
-    turned = whole[..., :32].transpose(1, 2).contiguous().transpose(1, 2)
-    odd = whole.flatten()[1 : 1 + 2 * 6 * 32].view(2, 6, 32)
-    for tokens in (whole[..., 32:64], whole[..., 3:35], turned, odd):
+    turned = full[..., :32].transpose(1, 2).contiguous().transpose(1, 2)
+    odd = full.flatten()[1 : 1 + 2 * 6 * 32].view(2, 6, 32)
+    for tokens in (full[..., 32:64], full[..., 3:35], turned, odd):
         tensors = [tokens.detach().requires_grad_(), weight, bias, 2, 3]
         assert tensors[0].stride() == tokens.stride()
-        assert worst(tensors) < 1e-5
+        check(tensors)
 
 
 @needs_triton
-@pytest.mark.parametrize("way", ["forward", "backward"])
-def test_a_tap_that_moved_is_seen(way):
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_moved_tap_changes_the_result(direction):
     tokens, weight, *rest = given(1, 4, 3, 16)
     moved = weight.detach().roll(1, -1).requires_grad_()
-    found, expected = (
-        learned(depthwise_conv, (tokens, moved, *rest)),
-        learned(depthwise_conv_reference, (tokens, weight, *rest)),
-    )
-    number = ("forward", "backward").index(way)
+    found = differentiated(depthwise_conv, (tokens, moved, *rest))
+    expected = differentiated(depthwise_conv_reference, (tokens, weight, *rest))
+    number = ("forward", "backward").index(direction)
     assert difference(found[number], expected[number]) > 1e-2
 
 
 @needs_triton
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_numbers_of_16_bits(dtype):
-    """of tokens alone, as under autocast, and of all"""
+def test_16_bit_tensors(dtype):
+    """First the tokens alone, as under autocast, then all."""
     tensors = list(given(2, 2, 4, 32))
     tensors[0] = tensors[0].detach().to(dtype).requires_grad_()
-    assert depthwise_conv(*tensors).dtype == dtype
-    assert worst(tensors) < 1e-2
+    exact = differentiated(depthwise_conv_reference, cast(tensors, torch.float64))
+    found = differentiated(depthwise_conv, tensors)
+    assert [part.dtype for part in found] == [dtype, dtype, torch.float32, torch.float32]
+    assert_rounded(found, exact)
     tensors[1:3] = [part.detach().to(dtype).requires_grad_() for part in tensors[1:3]]
-    assert [part.dtype for part in learned(depthwise_conv, tensors)] == [dtype] * 4
-    assert worst(tensors) < 1e-2
+    found = differentiated(depthwise_conv, tensors)
+    assert [part.dtype for part in found] == [dtype] * 4
+    assert_rounded(found, differentiated(depthwise_conv_reference, cast(tensors, torch.float64)))
 
 
 @needs_triton
-def test_autocast_tells_what_the_answer_is_made_of():
-    tokens, weight, bias, *_ = given(1, 3, 4, 16)
+def test_autocast_decides_the_dtype_of_the_output():
+    tensors = given(1, 3, 4, 16)
     with torch.autocast(DEVICE.type, torch.bfloat16):
-        answer = depthwise_conv(tokens, weight, bias, 3, 4)
-        assert answer.dtype == depthwise_conv_reference(tokens, weight, bias, 3, 4).dtype == torch.bfloat16
-    assert difference(answer.float(), depthwise_conv_reference(tokens, weight, bias, 3, 4)) < 1e-2
-    assert torch.autograd.grad(answer.sum(), tokens)[0].dtype == torch.float32
+        output = depthwise_conv(*tensors)
+        assert output.dtype == depthwise_conv_reference(*tensors).dtype == torch.bfloat16
+    assert_rounded([output], [depthwise_conv_reference(*cast(tensors, torch.float64))], roundings=2)  # of tokens, too
+    assert torch.autograd.grad(output.sum(), tensors[0])[0].dtype == torch.float32
 
 
 @needs_triton
-def test_no_images_have_no_answer():
+def test_an_empty_batch():
     tokens, weight, bias, *_ = given(1, 3, 4, 16)
-    answer = depthwise_conv(tokens[:0], weight, bias, 3, 4)
-    assert answer.shape == (0, 12, 16)
-    assert not torch.autograd.grad(answer.sum(), weight)[0].any()
+    output = depthwise_conv(tokens[:0], weight, bias, 3, 4)
+    assert output.shape == (0, 12, 16)
+    assert not torch.autograd.grad(output.sum(), weight)[0].any()
 
 
 GUARD = 50
 
 
 @needs_triton
-def test_nothing_is_written_beside_what_is_asked_for(monkeypatch):
-    from patchword.kernels.depthwise_conv import torch_op as neighbours_operation
+def test_nothing_is_written_outside_the_outputs(monkeypatch):
+    """Guards surround all memory that kernels write, and every element of it is written."""
+    from patchword.kernels.depthwise_conv import torch_op
 
-    rooms = []
+    buffers = []
 
     def guarded(like, shape, dtype=None):
         count = torch.Size(shape).numel()
-        rooms.append(like.new_full((count + 2 * GUARD,), float("nan"), dtype=dtype))
-        return rooms[-1][GUARD : GUARD + count].view(shape)
+        buffers.append(like.new_full((count + 2 * GUARD,), float("nan"), dtype=dtype))
+        return buffers[-1][GUARD : GUARD + count].view(shape)
 
-    monkeypatch.setattr(neighbours_operation, "allocate", guarded)
-    assert worst(given(3, 5, 7, 20)) < 1e-5
-    assert len(rooms) == 5
-    for room in rooms:
-        assert room[:GUARD].isnan().all()
-        assert room[-GUARD:].isnan().all()
-        assert not room[GUARD:-GUARD].isnan().any()
-
-
-@needs_triton
-def test_a_gradient_of_the_gradient():
-    """which the plain twin gives"""
-    tensors = given(1, 3, 3, 8)
-
-    def second(way):
-        first = torch.autograd.grad(way(*tensors).sin().sum(), tensors[0], create_graph=True)[0]
-        return torch.autograd.grad(first.square().sum(), [tensors[0], tensors[1], tensors[2]])
-
-    assert farthest(second(depthwise_conv), second(depthwise_conv_reference)) < 1e-5
+    monkeypatch.setattr(torch_op, "allocate", guarded)
+    check(given(3, 5, 7, 20))
+    assert len(buffers) == 5
+    for buffer in buffers:
+        assert buffer[:GUARD].isnan().all()
+        assert buffer[-GUARD:].isnan().all()
+        assert not buffer[GUARD:-GUARD].isnan().any()
 
 
 @needs_triton
-def test_a_filter_that_is_used_twice_has_the_gradient_of_both():
-    """with a gradient of its own as without"""
-    tokens, weight, bias, *grid = given(1, 3, 3, 8)
+def test_second_derivatives():
+    """They are those of the reference."""
 
-    def needs_grad(way, create_graph):
-        answer = way(way(tokens, weight, bias, *grid), weight, bias, *grid)
-        return torch.autograd.grad(answer.sin().sum(), [tokens, weight, bias], create_graph=create_graph)
+    def second(run, tensors):
+        first = torch.autograd.grad(run(*tensors).sin().sum(), tensors[0], create_graph=True)[0]
+        return torch.autograd.grad(first.square().sum(), tensors[:3])
 
-    expected = needs_grad(depthwise_conv_reference, create_graph=False)
-    for create_graph in (False, True):
-        assert farthest(needs_grad(depthwise_conv, create_graph), expected) < 1e-4
+    check(given(1, 3, 3, 8), differentiate=second)
 
 
 @needs_triton
-def test_torch_agrees_with_how_it_is_registered():
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_convolution_that_is_used_twice_has_the_gradient_of_both(create_graph):
+    def gradients(run, tensors):
+        tokens, *rest = tensors
+        output = run(run(tokens, *rest), *rest)
+        return torch.autograd.grad(output.sin().sum(), tensors[:3], create_graph=create_graph)
+
+    check(given(1, 3, 3, 8), differentiate=gradients)
+
+
+@needs_triton
+def test_opcheck_accepts_the_registration():
     tokens, weight, bias, height, width = given(1, 2, 2, 8)
     numbers = height, width, torch.float32
     torch.library.opcheck(module._filter, (tokens, weight, bias, *numbers))
@@ -213,12 +208,12 @@ def test_a_compiled_model_runs_the_two_operations():
         return make_boxed_func(graph)
 
     compiled = torch.compile(depthwise_conv, backend=aot_autograd(fw_compiler=keep), fullgraph=True)
-    assert farthest(learned(compiled, tensors), learned(depthwise_conv_reference, tensors)) < 1e-5
+    check(tensors, compiled)
     assert seen == [["patchword.depthwise_conv_forward.default"], ["patchword.depthwise_conv_back.default"]]
 
 
 @needs_triton
-def test_it_is_tried_before_it_is_trusted(monkeypatch):
+def test_self_test_rejects_a_wrong_kernel(monkeypatch):
     short = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
     assert matches_reference(DEVICE, short)
     original = module._filter
@@ -226,7 +221,7 @@ def test_it_is_tried_before_it_is_trusted(monkeypatch):
     assert not matches_reference(DEVICE, short)
 
 
-def test_on_a_processor_nothing_changes(monkeypatch):
+def test_it_is_not_chosen_on_a_cpu(monkeypatch):
     monkeypatch.setattr(module.SELF_TEST, "found", {0: True, -1: True})
     assert not has_depthwise_conv_kernel(torch.zeros(1, 12, 16))
 
@@ -236,9 +231,9 @@ def test_on_a_processor_nothing_changes(monkeypatch):
 @pytest.mark.parametrize("channels", [3, 20, 32, 48, 64, 96, 128, 512])
 @pytest.mark.parametrize("sm_count", [1, 132])
 def test_every_row_of_every_column_has_one_program(lanes, rows, channels, sm_count):
-    plan = window_local_plan.strips(lanes, rows, channels, sm_count)
+    plan = lepe_conv_tuning.strips(lanes, rows, channels, sm_count)
     for count, each, programs in zip((lanes, channels, rows), plan[:3], plan.grid, strict=True):
         assert (programs - 1) * each < count <= programs * each
-    walking = window_local_plan.walkers(lanes, channels, sm_count)
+    walking = lepe_conv_tuning.walkers(lanes, channels, sm_count)
     assert walking.grid[0] * walking.tile < lanes + walking.tile
     assert walking.grid[1] * walking.block >= channels

@@ -1,5 +1,6 @@
-"""Tokens and what a filter of 3 x 3 makes of them, by the kernel, are the plain way: on a GPU, or else in Triton's
-interpreter."""
+"""The depthwise_residual kernel matches its reference, on a GPU or in Triton's interpreter."""
+
+from copy import deepcopy
 
 import pytest
 import torch
@@ -15,14 +16,21 @@ from patchword.kernels.depthwise_conv.reference import depthwise_residual_refere
 from patchword.kernels.depthwise_conv.tuning import launch
 from patchword.layers import ConditionalPosition, Residual
 from support.helpers import difference
-from support.kernel_tests import DEVICE, MAPS, needs_triton
+from support.kernel_tests import (
+    DEVICE,
+    MAPS,
+    assert_matches_module,
+    assert_rounded,
+    assert_tokens_as_exact,
+    needs_triton,
+)
 
 
-def given(batch, height, breadth, width=64, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(batch + height + breadth)
-    shapes = (batch, height * breadth, width), (width, 1, 3, 3), (width,)
+def given(batch, height, map_width, width=64, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(batch + height + map_width)
+    shapes = (batch, height * map_width, width), (width, 1, 3, 3), (width,)
     tensors = (torch.randn(shape, generator=generator).to(DEVICE, dtype) for shape in shapes)
-    return *tensors, height, breadth
+    return *tensors, height, map_width
 
 
 def by_kernel(*parts):
@@ -36,28 +44,28 @@ def exactly(tokens, weight, bias, *sides):
 @needs_triton
 @pytest.mark.parametrize("width", [64, 96, 128])
 @pytest.mark.parametrize("shape", MAPS)
-def test_every_token_is_that_of_the_plain_way(shape, width):
+def test_every_token_matches_the_reference(shape, width):
     parts = given(*MAPS[shape], width)
-    assert difference(by_kernel(*parts).double(), exactly(*parts)) < 1e-5
+    assert_tokens_as_exact(by_kernel(*parts), depthwise_residual_reference(*parts), exactly(*parts))
 
 
 @needs_triton
-@pytest.mark.parametrize(("kind", "bound"), [(torch.bfloat16, 4e-3), (torch.float16, 1e-3)], ids=str)
-def test_numbers_of_16_bits(kind, bound):
-    """the filter may have more"""
-    if kind == torch.bfloat16 and DEVICE.type == "cpu":
-        pytest.skip("the interpreter does not know how they are made longer")
-    tokens, weight, bias, *sides = given(2, 8, 6, dtype=kind)
-    expected = exactly(tokens, weight, bias, *sides)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_16_bit_tokens(dtype):
+    """The weight and the bias may be float32."""
+    if dtype == torch.bfloat16 and DEVICE.type == "cpu":
+        pytest.skip("Triton's interpreter cannot convert bfloat16 to float32 here")
+    tokens, weight, bias, *sides = given(2, 8, 6, dtype=dtype)
+    exact = exactly(tokens, weight, bias, *sides)
     for filter_of in ((weight, bias), (weight.float(), bias.float())):
         found = by_kernel(tokens, *filter_of, *sides)
-        assert found.dtype == kind
-        assert float((found.double() - expected).norm() / expected.norm()) < bound
+        assert found.dtype == dtype
+        assert_rounded([found], [exact])
 
 
 @needs_triton
-def test_numbers_that_are_none_stay_where_they_are():
-    """only their neighbours see them, in no other image and not round the border"""
+def test_a_nan_reaches_only_its_neighbours():
+    """It reaches no other image, and not the opposite border."""
     tokens, *rest = given(2, 9, 4)
     tokens[0, 5 * 4 + 3] = torch.nan
     seen = by_kernel(tokens, *rest).isnan().any(-1).view(2, 9, 4)
@@ -67,7 +75,7 @@ def test_numbers_that_are_none_stay_where_they_are():
 
 
 @needs_triton
-def test_tensors_may_lie_anywhere():
+def test_tensors_may_have_any_strides():
     tokens, weight, bias, *sides = given(2, 5, 7)
     expected = by_kernel(tokens, weight, bias, *sides)
     turned, apart = tokens.transpose(1, 2).contiguous().transpose(1, 2), torch.stack([bias, bias], 1)[:, 0]
@@ -79,7 +87,7 @@ def test_tensors_may_lie_anywhere():
 
 @needs_triton
 @pytest.mark.parametrize("wrong", ["tokens", "weight", "taps", "bias", "sides"])
-def test_a_wrong_number_is_seen(wrong):
+def test_a_changed_input_changes_the_output(wrong):
     tokens, weight, bias, *sides = given(1, 5, 7)
     others = {
         "tokens": (tokens.flip(1), weight, bias, *sides),
@@ -92,23 +100,23 @@ def test_a_wrong_number_is_seen(wrong):
 
 
 @needs_triton
-def test_torch_agrees_with_how_it_is_registered():
+def test_opcheck_accepts_the_registration():
     torch.library.opcheck(torch.ops.patchword.depthwise_residual.default, given(1, 2, 3))
 
 
 @needs_triton
-def test_it_is_tried_before_it_is_trusted(monkeypatch):
-    """against a way that sees no more than the row itself"""
-    kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert kernel.matches_reference(DEVICE, kind)
+def test_self_test_rejects_a_wrong_kernel(monkeypatch):
+    """The other reference convolves each row of the map alone."""
+    dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
+    assert kernel.matches_reference(DEVICE, dtype)
 
-    def plainly(tokens, weight, *rest):
+    def other_reference(tokens, weight, *rest):
         return depthwise_residual_reference(
             tokens, weight * torch.tensor([0.0, 1.0, 0.0], device=DEVICE)[:, None], *rest
         )
 
-    monkeypatch.setattr(kernel, "depthwise_residual_reference", plainly)
-    assert not kernel.matches_reference(DEVICE, kind)
+    monkeypatch.setattr(kernel, "depthwise_residual_reference", other_reference)
+    assert not kernel.matches_reference(DEVICE, dtype)
 
 
 @pytest.mark.parametrize("sides", [(14, 14), (7, 7), (9, 5), (1, 1)])
@@ -117,7 +125,7 @@ def test_programs_cover_all_lanes(sides):
     lanes = -(-3 * sides[1] // (plan.columns * plan.lanes))
     assert programs == lanes * -(-sides[0] // plan.span) * (96 // plan.block)
     assert 32 * warps > plan.block
-    assert plan.whole == (3 * sides[1] // plan.columns % plan.lanes == 0)
+    assert plan.full_programs == (3 * sides[1] // plan.columns % plan.lanes == 0)
 
 
 @pytest.mark.parametrize(
@@ -138,22 +146,22 @@ def test_when_it_is_chosen(hopper, width, dtype, needs_grad, taken, monkeypatch)
 
 
 @torch.no_grad()
-def test_conditional_positions_take_it(monkeypatch):
-    told = []
+def test_conditional_positions_use_the_kernel(monkeypatch):
+    calls = []
 
     def run(*parts):
-        told.append(parts)
+        calls.append(parts)
         return depthwise_residual_reference(*parts)
 
     part, tokens, scope = ConditionalPosition(8), torch.randn(2, 12, 8), Scope(grid=Grid(3, 4))
     residual = Residual(part, nn.Identity())
-    expected = residual(tokens, scope)
+    plain = deepcopy(residual)
     for name in ("has_depthwise_conv_kernel", "has_depthwise_residual_kernel", "short_dtype"):
         monkeypatch.setattr(fused, name, lambda *given: True)
     monkeypatch.setattr(fused, "depthwise_residual", run)
-    assert difference(fuse(residual)(tokens, scope), expected) < 1e-6
-    assert len(told) == 1
+    assert_matches_module(fuse(residual)(tokens, scope), plain, tokens, scope)
+    assert len(calls) == 1
     seen = []
     part.register_forward_hook(lambda *given: seen.append(1))
-    assert difference(fuse(residual)(tokens, scope), expected) < 1e-6
-    assert (len(told), len(seen)) == (1, 1)
+    assert_matches_module(fuse(residual)(tokens, scope), plain, tokens, scope)
+    assert (len(calls), len(seen)) == (1, 1)

@@ -1,7 +1,9 @@
-"""The kernel of separable projections is the plain way: on a GPU, or else in Triton's interpreter.
+"""The separable_qkv kernels match their reference, on a GPU or in Triton's interpreter.
 
 Maps of odd sizes, of one row or one column, smaller and larger than a tile of tokens, which may cross images.
 """
+
+from copy import deepcopy
 
 import pytest
 import torch
@@ -17,8 +19,16 @@ from patchword.kernels.depthwise_conv.separable_qkv import has_separable_qkv_ker
 from patchword.kernels.depthwise_conv.tuning import is_known
 from patchword.layers import Attention, Interlaced, Pattern, SeparableProjection
 from patchword.layers.attention.projection import SeparableLinear
-from support.helpers import difference, pixels, randomise
-from support.kernel_tests import DEVICE, error, needs_triton
+from support.helpers import pixels, randomise
+from support.kernel_tests import (
+    DEVICE,
+    assert_as_exact,
+    assert_matches_module,
+    assert_rounded,
+    assert_tokens_as_exact,
+    error,
+    needs_triton,
+)
 from support.kernel_tests import MAPS as SHAPES
 
 MAPS = {name: (64, *shape) for name, shape in SHAPES.items()} | {
@@ -28,8 +38,8 @@ MAPS = {name: (64, *shape) for name, shape in SHAPES.items()} | {
 }
 
 
-def given(width, batch, height, breadth, dtype=torch.float32):
-    """tokens, what belongs to queries, keys and values, eps and the map"""
+def given(width, batch, height, map_width, dtype=torch.float32):
+    """Returns tokens, the weights for queries, keys and values, eps, and the height and width of the map."""
     generator = torch.Generator().manual_seed(width + batch)
 
     def normal(*shape, by=1.0):
@@ -41,12 +51,12 @@ def given(width, batch, height, breadth, dtype=torch.float32):
             normal(width, 1, 3, 3, by=0.4), *norm, normal(width, width, by=width**-0.5), normal(width)
         )
 
-    return normal(batch, height * breadth, width), [part() for _ in range(3)], 1e-3, height, breadth
+    return normal(batch, height * map_width, width), [part() for _ in range(3)], 1e-3, height, map_width
 
 
-def by_kernel(tokens, parts, eps, height, breadth):
+def by_kernel(tokens, parts, eps, height, map_width):
     norms = [list(part[:5]) for part in parts]
-    filtered = torch.ops.patchword.separable_filters(tokens, *norms, eps, height, breadth)
+    filtered = torch.ops.patchword.separable_filters(tokens, *norms, eps, height, map_width)
     pairs = ([part.matrix, part.bias] for part in parts)
     return torch.cat(list(torch.ops.patchword.separable_products(filtered, *pairs)), -1)
 
@@ -57,53 +67,57 @@ def exactly(tokens, parts, *rest):
     )
 
 
-@needs_triton
-@pytest.mark.parametrize("kind", MAPS)
-def test_the_kernel_is_the_plain_way(kind):
-    parts = given(*MAPS[kind])
-    assert error(by_kernel(*parts), exactly(*parts)) < 1e-6
+def check(found, *given):
+    """The kernel is about as exact as the reference in the same dtype."""
+    assert_as_exact([found], [separable_qkv_reference(*given)], [exactly(*given)])
 
 
 @needs_triton
-def test_every_token_alone():
-    """At the border of a map, too, where one wrong neighbour is lost in a mean over all."""
+@pytest.mark.parametrize("shape", MAPS)
+def test_kernel_matches_reference(shape):
+    parts = given(*MAPS[shape])
+    check(by_kernel(*parts), *parts)
+
+
+@needs_triton
+def test_every_token_matches_the_reference():
+    """At the border of a map, too, where a mean over all tokens would hide one wrong neighbour."""
     parts = given(64, 3, 5, 9)
-    assert difference(by_kernel(*parts).double(), exactly(*parts)) < 1e-5
+    assert_tokens_as_exact(by_kernel(*parts), separable_qkv_reference(*parts), exactly(*parts))
 
 
 @needs_triton
 @pytest.mark.parametrize("width", [64, 96, 256])
-def test_numbers_of_16_bits(width):
-    dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter has no products of bfloat16
+def test_16_bit_tensors(width):
+    dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16  # the interpreter cannot multiply bfloat16
     parts = given(width, 2, 5, 7, dtype)
     found = by_kernel(*parts)
     assert found.dtype == dtype
-    assert error(found, exactly(*parts)) < (1e-2 if dtype == torch.bfloat16 else 2e-3)
+    assert_rounded([found], [exactly(*parts)], roundings=2)
 
 
 @needs_triton
-def test_a_norm_of_32_bits_and_matrices_of_16():
-    """as under autocast"""
+def test_32_bit_norm_and_16_bit_matrices():
+    """As under autocast."""
     tokens, parts, *rest = given(64, 2, 5, 7)
     narrow = [part._replace(matrix=part.matrix.half(), bias=part.bias.half()) for part in parts]
     found = by_kernel(tokens.half(), narrow, *rest)
     assert found.dtype == torch.float16
-    assert error(found, exactly(tokens, parts, *rest)) < 2e-3
+    assert_rounded([found], [exactly(tokens, parts, *rest)], roundings=2)
 
 
 @needs_triton
-def test_tokens_and_weights_may_lie_anywhere():
+def test_tokens_and_weights_may_have_any_strides():
     tokens, parts, *rest = given(64, 2, 5, 7)
     turned = tokens.transpose(1, 2).contiguous().transpose(1, 2)
     scattered = [part._replace(matrix=part.matrix.t().contiguous().t()) for part in parts]
-    assert error(by_kernel(turned, scattered, *rest), exactly(tokens, parts, *rest)) < 1e-6
+    check(by_kernel(turned, scattered, *rest), tokens, parts, *rest)
     assert by_kernel(tokens[:0], parts, *rest).shape == (0, 35, 192)
 
 
 @needs_triton
 @pytest.mark.parametrize(("place", "wrong"), list(enumerate(SeparableWeights._fields)))
-def test_a_wrong_number_is_seen(place, wrong):
-    """Each input tells, and only where it belongs."""
+def test_a_changed_input_changes_its_own_output_only(place, wrong):
     which, (tokens, parts, *rest) = place % 3, given(64, 1, 3, 3)
     expected = exactly(tokens, parts, *rest).chunk(3, -1)
     parts[which] = parts[which]._replace(**{wrong: getattr(parts[which], wrong).flip(0)})
@@ -115,7 +129,7 @@ def test_a_wrong_number_is_seen(place, wrong):
 
 @needs_triton
 @pytest.mark.parametrize("tap", [0, 5, 7])
-def test_a_changed_tap_is_seen(tap):
+def test_a_changed_tap_changes_the_output(tap):
     tokens, parts, *rest = given(64, 1, 3, 3)
     expected = exactly(tokens, parts, *rest)
     parts[1].taps.view(-1, 9)[:, tap] += 0.1
@@ -123,17 +137,17 @@ def test_a_changed_tap_is_seen(tap):
 
 
 @needs_triton
-@pytest.mark.parametrize("changed", [{"eps": 0.1}, {"height": 9, "breadth": 4}], ids=["eps", "another map"])
-def test_numbers_beside_the_tensors_tell(changed):
-    tokens, parts, eps, height, breadth = given(64, 1, 4, 9)
-    numbers = {"eps": eps, "height": height, "breadth": breadth}
+@pytest.mark.parametrize("changed", [{"eps": 0.1}, {"height": 9, "map_width": 4}], ids=["eps", "another map"])
+def test_eps_and_the_sides_of_the_map_change_the_output(changed):
+    tokens, parts, eps, height, map_width = given(64, 1, 4, 9)
+    numbers = {"eps": eps, "height": height, "map_width": map_width}
     found = by_kernel(tokens, parts, **(numbers | changed))
     assert error(found, exactly(tokens, parts, *numbers.values())) > 1e-2
-    assert error(found, exactly(tokens, parts, *(numbers | changed).values())) < 1e-6
+    check(found, tokens, parts, *(numbers | changed).values())
 
 
 @needs_triton
-def test_torch_agrees_with_how_it_is_registered():
+def test_opcheck_accepts_the_registration():
     tokens, parts, *rest = given(64, 1, 2, 3)
     norms = [list(part[:5]) for part in parts]
     torch.library.opcheck(torch.ops.patchword.separable_filters.default, (tokens, *norms, *rest))
@@ -142,12 +156,12 @@ def test_torch_agrees_with_how_it_is_registered():
 
 
 @needs_triton
-def test_it_is_tried_before_it_is_trusted(monkeypatch):
-    kind = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
-    assert kernel.matches_reference(DEVICE, kind)
+def test_self_test_rejects_a_wrong_kernel(monkeypatch):
+    dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
+    assert kernel.matches_reference(DEVICE, dtype)
     original = kernel.separable_qkv
     monkeypatch.setattr(kernel, "separable_qkv", lambda tokens, parts, *rest: original(tokens, parts[::-1], *rest))
-    assert not kernel.matches_reference(DEVICE, kind)
+    assert not kernel.matches_reference(DEVICE, dtype)
 
 
 @pytest.mark.parametrize(("width", "known"), [(64, True), (512, True), (32, True), (80, False), (768, True)])
@@ -189,7 +203,7 @@ def test_when_it_is_chosen(hopper, dtype, needs_grad, casts, width, taken, monke
         assert not has_separable_qkv_kernel(tokens, parts)
 
 
-def test_it_is_not_chosen_for_mixed_kinds(hopper):
+def test_it_is_not_chosen_for_mixed_dtypes(hopper):
     one, two, three = empty(hopper)
     tokens = torch.zeros(2, 6, 64, dtype=torch.bfloat16, device=hopper)
     assert has_separable_qkv_kernel(tokens, [one, two, three])
@@ -208,16 +222,16 @@ GRID, WIDTH = Grid(2, 3), 64
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Whatever the machine, there is a kernel, which tells how it was called."""
-    told = []
+    """Replaces the kernel by its reference on any machine, and records the calls."""
+    seen = []
 
     def run(*called):
-        told.append(called)
+        seen.append(called)
         return list(separable_qkv_reference(*called).chunk(3, -1))
 
     monkeypatch.setattr(fused, "has_separable_qkv_kernel", lambda tokens, parts: True)
     monkeypatch.setattr(fused, "separable_qkv", run)
-    return told
+    return seen
 
 
 def made(stride=1):
@@ -227,24 +241,24 @@ def made(stride=1):
     return part
 
 
-def test_a_projection_is_one_step(calls):
+def test_a_projection_uses_the_kernel(calls):
     part, tokens, mask = made(), pixels(2, GRID.tokens, WIDTH), torch.ones(6, 6, dtype=torch.bool)
     found = fuse(part)(tokens, Scope(mask, grid=GRID))
     assert [call[2:] for call in calls] == [(0.1, 2, 3)]
     assert (found.mask is mask, found.key_grid) == (True, GRID)
     expected = part(tokens, Scope(mask, grid=GRID))
     assert len(calls) == 1
-    for index in range(3):
-        assert difference(found[index], expected[index]) < 1e-5
+    exact = deepcopy(part).double()(tokens.double(), Scope(mask, grid=GRID))
+    assert_as_exact(found[:3], expected[:3], exact[:3])
 
 
-def test_attention_over_it_is_the_same(calls):
+def test_fused_attention_computes_the_same(calls):
     patterns = [Pattern(Interlaced(2, None)), Pattern(Interlaced(None, 2))]
     attention = Attention(WIDTH, 4, projection=made(), patterns=patterns).eval()
     tokens, scope = pixels(2, 20, WIDTH), Scope(grid=Grid(4, 5))
     found = fuse(attention)(tokens, scope)
     assert len(calls) == 1
-    assert difference(found, attention(tokens, scope)) < 1e-5
+    assert_matches_module(found, attention, tokens, scope)
 
 
 def _hooked(name):
@@ -272,7 +286,7 @@ class _Own(SeparableLinear):
 
 PARTS = "query", "key.depthwise", "value.depthwise.convolution", "query.depthwise.norm", "key.linear"
 PLAIN = {
-    "a norm that learns": lambda: made().train(),
+    "a norm in training": lambda: made().train(),
     "smaller keys": lambda: made(stride=2),
     "a norm without weights": _changed("key.depthwise.norm", lambda: nn.BatchNorm2d(WIDTH, affine=False).eval()),
     "a norm without means": _changed(
@@ -283,25 +297,25 @@ PLAIN = {
     "a biased filter": _changed(
         "query.depthwise.convolution", lambda: nn.Conv2d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH)
     ),
-    "a class of its own": _changed("key", lambda: _Own(WIDTH, 1).eval()),
-    **{f"{name} is watched": _hooked(name) for name in PARTS},
+    "a subclass": _changed("key", lambda: _Own(WIDTH, 1).eval()),
+    **{f"{name} has a hook": _hooked(name) for name in PARTS},
 }
 
 
-@pytest.mark.parametrize("kind", PLAIN)
-def test_what_the_kernel_does_not_know_is_done_plainly(calls, kind):
-    assert fuse(PLAIN[kind]())(pixels(2, GRID.tokens, WIDTH), Scope(grid=GRID)).qkv is None
+@pytest.mark.parametrize("case", PLAIN)
+def test_unsupported_modules_are_not_fused(calls, case):
+    assert fuse(PLAIN[case]())(pixels(2, GRID.tokens, WIDTH), Scope(grid=GRID)).qkv is None
     assert not calls
 
 
-def test_leading_tokens_are_no_part_of_the_map(calls):
+def test_maps_with_prefix_tokens_are_not_fused(calls):
     grid = Grid(2, 3, prefix=1)
     fuse(made())(pixels(2, grid.tokens, WIDTH), Scope(grid=grid))
     assert not calls
 
 
 @needs_triton
-def test_a_compiled_projection_keeps_it_whole(monkeypatch):
+def test_a_compiled_projection_calls_two_operations(monkeypatch):
     monkeypatch.setattr(fused, "has_separable_qkv_kernel", lambda tokens, parts: True)
     part, tokens = made().to(DEVICE).half(), pixels(2, GRID.tokens, WIDTH).to(DEVICE).half()
     seen = []
@@ -312,6 +326,6 @@ def test_a_compiled_projection_keeps_it_whole(monkeypatch):
 
     with torch.no_grad():
         found = torch.compile(fuse(part), backend=backend, fullgraph=True)(tokens, Scope(grid=GRID))
+        exact = deepcopy(part).double()(tokens.double(), Scope(grid=GRID))
     assert {"patchword.separable_filters", "patchword.separable_products"} <= set(seen)
-    expected = part.float()(tokens.float(), Scope(grid=GRID))
-    assert all(difference(one.float(), other) < 2e-2 for one, other in zip(found[:3], expected[:3], strict=True))
+    assert_rounded(found[:3], exact[:3], roundings=2)

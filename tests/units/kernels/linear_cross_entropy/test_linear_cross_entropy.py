@@ -54,12 +54,12 @@ def assert_matches_reference(found, given):
 
 @pytest.mark.parametrize("held", [1, 3 * 128, 10**6], ids=["one row", "three rows", "all at once"])
 @pytest.mark.parametrize("words", [64, 70, 129])
-def test_the_fused_loss_is_torchs(held, words):
+def test_fused_loss_matches_torch(held, words):
     given = case(words=words)
     assert_matches_reference(learned(fused_linear_cross_entropy, *given, held=held), given)
 
 
-def test_without_a_bias_and_with_targets_left_out():
+def test_without_a_bias_and_with_ignored_targets():
     vectors, table, _, targets, shares = case(seed=1)
     targets[::3] = -100
     given = vectors, table, None, targets, shares
@@ -68,15 +68,15 @@ def test_without_a_bias_and_with_targets_left_out():
     assert_matches_reference(found, given)
 
 
-def test_another_slope_is_seen():
+def test_another_gradient_changes_the_result():
     vectors, table, bias, targets, shares = case()
     ours = learned(fused_linear_cross_entropy, vectors, table, bias, targets, 2 * shares)
     with pytest.raises(AssertionError, match="from float64"):
         assert_matches_reference(ours, (vectors, table, bias, targets, shares))
 
 
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # a processor without bfloat16
-def test_with_autocast_it_is_as_exact_as_torchs():
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # a CPU without bfloat16
+def test_it_is_as_exact_as_torch_under_autocast():
     vectors, table, bias, targets, shares = case(40, 300, 32)
     exact = exactly(vectors, table, bias, targets, shares)
     with torch.autocast(DEVICE.type, torch.bfloat16):
@@ -96,7 +96,7 @@ def test_an_empty_batch():
     assert not found[3].any()
 
 
-def test_it_is_seen_through_by_the_compiler_without_a_break():
+def test_it_compiles_without_a_graph_break():
     given = case()
     compiled = torch.compile(fused_linear_cross_entropy, backend="aot_eager", fullgraph=True, dynamic=True)
     assert_matches_reference(learned(compiled, *given), given)
@@ -112,7 +112,7 @@ def fused():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize(("words", "wide"), [(5, 64), (4096, 4096), (4100, 4160), (9000, 9024)])
-def test_the_kernels_are_their_twins(fused, dtype, words, wide):
+def test_kernels_match_references(fused, dtype, words, wide):
     generator = torch.Generator().manual_seed(words)
     scores = (3 * torch.randn(4, wide, generator=generator)).to(DEVICE, dtype)
     scores[:, words:] = float("nan")  # the padding must not be read
@@ -136,7 +136,7 @@ def test_the_kernels_are_their_twins(fused, dtype, words, wide):
     assert_as_exact([found[:, :words]], [reference[:, :words]], [gradient])
 
 
-def test_the_whole_loss_by_the_kernels(fused, monkeypatch):
+def test_the_full_loss_with_the_kernels(fused, monkeypatch):
     monkeypatch.setattr(cross_entropy_rows, "row_losses_reference", fused.row_losses)
     monkeypatch.setattr(cross_entropy_rows, "row_gradients_reference", fused.row_gradients)
     given = case(words=129)

@@ -26,9 +26,9 @@ def narrow(request):
 
 
 def both_ways(ahead, back, narrow, cells=600, bound=0.5, rounded=None):
-    """Three steps forwards and back; cells are more than a block of the kernel and no multiple of it.
+    """Runs three steps forward and backward. `cells` is more than a block of the kernel and no multiple of it.
 
-    Returns what is computed in the precision of the cells, which cells the bound leaves alone, and what is in `narrow`.
+    Returns the tensors in the precision of the cells, the cells that are not clipped, and the tensors in `narrow`.
     """
     generator = torch.Generator().manual_seed(0)
     sums = (2 * torch.randn(2, 3, 2, 4 * cells, generator=generator)).to(DEVICE, rounded or narrow).to(narrow)
@@ -44,35 +44,35 @@ def both_ways(ahead, back, narrow, cells=600, bound=0.5, rounded=None):
     return list(read[:3]), read[3] != 0, [*leaving, returned.pre_activations]
 
 
-def plain(sums, bound):
+def reference(sums, bound):
     return TorchStepsForward(sums, bound, torch.float32)
 
 
-def plain_exactly(sums, bound):
+def exactly(sums, bound):
     return TorchStepsForward(sums, bound, torch.float64)
 
 
-def test_the_fused_step_is_the_plain_one(triton_steps, narrow):
+def test_kernel_matches_reference(triton_steps, narrow):
     ours = both_ways(triton_steps.TritonStepsForward, triton_steps.TritonStepsBackward, narrow)
-    expected = both_ways(plain, TorchStepsBackward, narrow)
-    exact = both_ways(plain_exactly, TorchStepsBackward, torch.float64, rounded=narrow)
-    assert 0.1 < float(expected[1].float().mean()) < 0.9  # cells that the bound leaves as they are
-    assert float((ours[1] != expected[1]).float().mean()) < 1e-3  # a sum that is rounded across its bound
+    expected = both_ways(reference, TorchStepsBackward, narrow)
+    exact = both_ways(exactly, TorchStepsBackward, torch.float64, rounded=narrow)
+    assert 0.1 < float(expected[1].float().mean()) < 0.9  # cells that are not clipped
+    assert float((ours[1] != expected[1]).float().mean()) < 1e-3  # a sum may be rounded across the bound
     assert_as_exact(ours[0], expected[0], exact[0])
     assert_as_exact(ours[2], expected[2], exact[2])
 
 
-def test_another_bound_is_seen(triton_steps):
+def test_another_bound_changes_the_result(triton_steps):
     ours = both_ways(triton_steps.TritonStepsForward, triton_steps.TritonStepsBackward, torch.float32, bound=0.51)
-    expected = both_ways(plain, TorchStepsBackward, torch.float32)
-    exact = both_ways(plain_exactly, TorchStepsBackward, torch.float64, rounded=torch.float32)
+    expected = both_ways(reference, TorchStepsBackward, torch.float32)
+    exact = both_ways(exactly, TorchStepsBackward, torch.float64, rounded=torch.float32)
     for part in (0, 2):
         with pytest.raises(AssertionError, match="from float64"):
             assert_as_exact(ours[part], expected[part], exact[part])
 
 
-def test_tanh_is_near_everywhere(triton_steps):
-    """Where it is small, too: relative to itself."""
+def test_tanh_is_accurate_everywhere(triton_steps):
+    """The error is relative to the result, also where the result is small."""
     points = torch.cat([torch.logspace(-20, 1.5, 600), -torch.logspace(-20, 1.5, 600)]).to(DEVICE)
     sums = torch.zeros(1, 1, 1, 4800, device=DEVICE)
     sums[..., 3600:] = points
@@ -85,7 +85,7 @@ def test_tanh_is_near_everywhere(triton_steps):
     assert ours <= 4 * max(theirs, torch.finfo(torch.float32).eps)
 
 
-def test_the_layer_takes_it_where_it_works(triton_steps, monkeypatch):
+def test_the_layer_uses_the_kernel_where_it_is_usable(triton_steps, monkeypatch):
     shapes = (2, 5, 3, 4), (2, 4, 20), (2, 3, 20), (2, 1, 20), (2, 5, 3)
     generator = torch.Generator().manual_seed(0)
     given = [torch.randn(shape, generator=generator).to(DEVICE).requires_grad_() for shape in shapes]
@@ -103,7 +103,7 @@ def test_the_layer_takes_it_where_it_works(triton_steps, monkeypatch):
     assert len(taken) == 1
 
 
-def test_it_is_tried_before_it_is_trusted(triton_steps, monkeypatch):
+def test_self_test_rejects_a_wrong_kernel(triton_steps, monkeypatch):
     steps, back = triton_steps.TritonStepsForward, triton_steps.TritonStepsBackward
     assert dispatch.matches_reference(DEVICE, torch.bfloat16, steps, back)
     assert not dispatch.matches_reference(DEVICE, torch.bfloat16, lambda sums, bound: steps(sums, 0.6), back)

@@ -1,4 +1,4 @@
-"""The kernels of a bias with GELU are the plain way: on a GPU, or else in Triton's interpreter."""
+"""The bias_gelu kernels match their reference, on a GPU or in Triton's interpreter."""
 
 import pytest
 import torch
@@ -8,87 +8,105 @@ from torch._subclasses import FakeTensorMode
 from patchword.core.scope import Scope
 from patchword.kernels.mlp import activated_linear as chooser
 from patchword.kernels.mlp import bias_gelu as kernel
+from patchword.kernels.mlp import tuning
 from patchword.kernels.mlp.bias_gelu import bias_gelu, has_bias_gelu_kernel
 from patchword.kernels.mlp.reference import bias_gelu_reference
 from patchword.layers import FeedForward, QuickGelu
-from support.kernel_tests import DEVICE, error, needs_triton
+from support.kernel_tests import (
+    DEVICE,
+    assert_as_exact,
+    assert_matches_module,
+    assert_rounded,
+    error,
+    needs_triton,
+)
 
 
 def given(rows, hidden=128, dtype=torch.float32):
     generator = torch.Generator().manual_seed(rows)
-    between, bias = (torch.randn(*shape, generator=generator) for shape in ((rows, hidden), (hidden,)))
-    return (2 * between).to(DEVICE, dtype).requires_grad_(), bias.to(DEVICE).requires_grad_()
+    inputs, bias = (torch.randn(*shape, generator=generator) for shape in ((rows, hidden), (hidden,)))
+    return (2 * inputs).to(DEVICE, dtype).requires_grad_(), bias.to(DEVICE).requires_grad_()
+
+
+def differentiated(run, inputs, bias):
+    """Returns the output and both gradients."""
+    output = run(inputs, bias)
+    slopes = (torch.arange(output.numel(), device=DEVICE) % 7 - 2).view_as(output)  # exact in every dtype
+    return [output.detach(), *torch.autograd.grad(output, [inputs, bias], slopes.to(output.dtype))]
+
+
+def exactly(inputs, bias):
+    exact = [part.detach().double().requires_grad_() for part in (inputs, bias)]
+    return differentiated(bias_gelu_reference, *exact)
+
+
+def check(inputs, bias, run=bias_gelu):
+    """The kernels are about as exact as the reference."""
+    found, reference = (differentiated(each, inputs, bias) for each in (run, bias_gelu_reference))
+    assert [part.shape for part in found] == [part.shape for part in reference]
+    assert_as_exact(found, reference, exactly(inputs, bias))
 
 
 @needs_triton
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.float16, 1e-3)])
 @pytest.mark.parametrize(("rows", "hidden"), [(1, 128), (7, 384), (70, 256)])
-def test_the_kernels_are_the_plain_way(rows, hidden, dtype, bound):
-    between, bias = given(rows, hidden, dtype)
-    exact = [part.detach().double().requires_grad_() for part in (between, bias)]
-    found, expected = bias_gelu(between, bias), bias_gelu_reference(*exact)
-    slopes = torch.randn_like(found)
-    both = torch.autograd.grad(found, [between, bias], slopes)
-    wanted = torch.autograd.grad(expected, exact, slopes.double())
-    assert [part.dtype for part in (found, *both)] == [dtype, dtype, torch.float32]
-    for one, other in zip((found, *both), (expected, *wanted), strict=True):
-        assert one.shape == other.shape
-        assert error(one.detach(), other.detach()) < bound
-    assert (
-        error(found.detach(), bias_gelu_reference(exact[0], 1.01 * exact[1]).detach()) > bound
-    )  # another bias is told apart
+def test_kernels_match_reference(rows, hidden):
+    inputs, bias = given(rows, hidden)
+    check(inputs, bias)
+    assert error(bias_gelu(inputs, bias).detach(), exactly(inputs, 1.01 * bias)[0]) > 1e-3  # another bias differs
 
 
 @needs_triton
-def test_far_from_zero():
-    between = torch.tensor([-40.0, -9, -1e-7, 0, 1e-7, 9, 40, 1e4]).repeat(16)[None].to(DEVICE).requires_grad_()
-    bias = torch.zeros(128, device=DEVICE)
-    found, expected = bias_gelu(between, bias), bias_gelu_reference(between, bias)
-    assert torch.allclose(found, expected, 1e-6, 1e-7)
-    slopes = torch.ones_like(found)
-    one, other = (torch.autograd.grad(answer, between, slopes)[0] for answer in (found, expected))
-    assert torch.allclose(one, other, 1e-6, 1e-6)
+@pytest.mark.parametrize(("rows", "hidden"), [(1, 128), (7, 384), (70, 256)])
+def test_16_bit_inputs(rows, hidden):
+    inputs, bias = given(rows, hidden, torch.float16)
+    found = differentiated(bias_gelu, inputs, bias)
+    assert [part.dtype for part in found] == [torch.float16, torch.float16, torch.float32]
+    assert_rounded(found, exactly(inputs, bias))
+
+
+@needs_triton
+def test_inputs_far_from_zero():
+    points = [-40.0, -9, -1e-7, 0, 1e-7, 9, 40, 1e4]
+    inputs = torch.tensor(points).repeat(16)[None].to(DEVICE).requires_grad_()
+    bias = torch.zeros(128, device=DEVICE, requires_grad=True)
+    kernels, reference = (differentiated(run, inputs, bias)[:2] for run in (bias_gelu, bias_gelu_reference))
+    eps = torch.finfo(torch.float32).eps
+    for one, other, exact in zip(kernels, reference, exactly(inputs, bias)[:2], strict=True):
+        ours, theirs = ((each - exact).abs() for each in (one, other))
+        assert (ours <= 4 * theirs.maximum(eps * exact.abs().clamp(min=eps))).all()  # each point alone
 
 
 @needs_triton
 @pytest.mark.parametrize("programs", [1, 6, 1000])
-def test_however_rows_are_dealt_out(monkeypatch, programs):
-    """The sums for the bias are those of all rows, each once."""
-    monkeypatch.setattr(kernel, "_PROGRAMS", programs)
-    between, bias = given(53)
-    found = torch.autograd.grad(bias_gelu(between, bias).sum(), [between, bias])
-    expected = torch.autograd.grad(bias_gelu_reference(between, bias).sum(), [between, bias])
-    assert all(torch.allclose(one, other, 1e-5, 1e-5) for one, other in zip(found, expected, strict=True))
+def test_rows_are_split_between_programs(monkeypatch, programs):
+    """The gradient of the bias sums all rows, each once."""
+    monkeypatch.setattr(tuning, "BIAS_GELU_PROGRAMS", programs)
+    check(*given(53))
 
 
 @needs_triton
-def test_leading_axes_strides_and_nothing_at_all():
-    between, bias = given(6)
-    turned = between.view(2, 3, 128).transpose(0, 1)
-    found, expected = bias_gelu(turned, bias).detach(), bias_gelu_reference(turned, bias).detach()
-    assert error(found, expected) < 1e-6
+def test_leading_axes_strides_and_empty_input():
+    inputs, bias = given(6)
+    turned = inputs.view(2, 3, 128).transpose(0, 1)
+    check(turned, bias)
     for spread_out in (torch.randn(256, device=DEVICE)[::2], torch.ones(1, device=DEVICE).expand(128)):
-        assert error(bias_gelu(between, spread_out).detach(), bias_gelu_reference(between, spread_out).detach()) < 1e-6
-    nothing = bias_gelu(between[:0], bias)
+        check(inputs, spread_out.requires_grad_())
+    nothing = bias_gelu(inputs[:0], bias)
     assert nothing.shape == (0, 128)
     assert not torch.autograd.grad(nothing.sum(), bias)[0].any()
 
 
 @needs_triton
-def test_it_is_tried_before_it_is_trusted(monkeypatch):
+def test_self_test_rejects_a_wrong_kernel(monkeypatch):
     assert kernel.matches_reference(DEVICE)
     original = kernel.bias_gelu
-    monkeypatch.setattr(kernel, "bias_gelu", lambda between, bias: original(1.01 * between, bias))
+    monkeypatch.setattr(kernel, "bias_gelu", lambda inputs, bias: original(1.01 * inputs, bias))
     assert not kernel.matches_reference(DEVICE)
 
 
 @needs_triton
 def test_in_a_compiled_model():
-    between, bias = given(9)
-    run = torch.compile(bias_gelu, backend="aot_eager", fullgraph=True)
-    found = torch.autograd.grad(run(between, bias).sum(), [between, bias])
-    expected = torch.autograd.grad(bias_gelu_reference(between, bias).sum(), [between, bias])
-    assert all(torch.allclose(one, other, 1e-5, 1e-5) for one, other in zip(found, expected, strict=True))
+    check(*given(9), torch.compile(bias_gelu, backend="aot_eager", fullgraph=True))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +133,7 @@ def test_when_it_is_chosen(monkeypatch, dtype, hidden, compiles, taken):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """A feed-forward takes the kernel here, too; the calls are counted."""
+    """Replaces the kernel by its reference on any machine, and records the calls."""
     found = []
 
     def run(*parts):
@@ -128,15 +146,15 @@ def calls(monkeypatch):
 
 
 @pytest.mark.parametrize("activation", [None, nn.GELU()])
-def test_a_feed_forward_takes_it(calls, activation):
+def test_a_feed_forward_uses_the_kernel(calls, activation):
     torch.manual_seed(0)
     part, tokens = FeedForward(8, 16, activation), torch.randn(2, 3, 8)
     found = part(tokens, Scope())
     assert len(calls) == 1
-    assert torch.allclose(found, part.down(part.activation(part.up(tokens))), atol=1e-6)
+    assert_matches_module(found, nn.Sequential(part.up, part.activation, part.down), tokens)
 
 
-def test_not_where_it_drops_or_watches_or_has_other_parts(calls):
+def test_it_is_not_used_with_dropout_hooks_or_other_parts(calls):
     tokens = torch.randn(2, 3, 8)
     for activation in (nn.ReLU(), QuickGelu(), nn.GELU("tanh")):
         FeedForward(8, 16, activation)(tokens, Scope())

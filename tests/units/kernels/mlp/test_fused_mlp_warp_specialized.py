@@ -1,10 +1,11 @@
-"""A feed-forward by groups of warps is the plain way, acted out on a CPU (gluon_by_hand)."""
+"""The warp-specialised fused_mlp kernel matches its reference, simulated on a CPU (gluon_by_hand)."""
 
 import pytest
 import torch
 
 from patchword.kernels.mlp.reference import FORMS, OutProjection, Weights, fused_mlp_reference, out_proj_mlp_reference
 from support.gluon_by_hand import Described, act, changed, is_seen
+from support.kernel_tests import assert_as_exact, error
 
 pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
 from patchword.kernels.mlp import fused_mlp_warp_specialized as kernel
@@ -37,21 +38,21 @@ def warp_specialized(
 
 
 def branch_of(tokens, seed=1):
-    """what is joined to tokens: a branch, and a matrix and a bias behind it"""
+    """Returns the branch that is added to the tokens, and the matrix and the bias of its output projection."""
     generator, width = torch.Generator().manual_seed(seed), tokens.shape[1]
     matrix = torch.randn(width, width, generator=generator) * width**-0.5
     return torch.randn(tokens.shape, generator=generator), matrix, torch.randn(width, generator=generator)
 
 
-def error(found, tokens, weights, joined=None, eps=1e-5, form="gelu"):
-    tokens, weights = tokens.double(), Weights(*(part.double() for part in weights))
+def reference(tokens, weights, joined=None, eps=1e-5, form="gelu"):
     if joined:
-        expected = out_proj_mlp_reference(
-            tokens, OutProjection(*(part.double() for part in joined)), weights, eps, form
-        )
-    else:
-        expected = fused_mlp_reference(tokens, weights, eps, form)
-    return float((found.double() - expected).norm() / expected.norm())
+        return out_proj_mlp_reference(tokens, OutProjection(*joined), weights, eps, form)
+    return fused_mlp_reference(tokens, weights, eps, form)
+
+
+def exactly(tokens, weights, joined=None, eps=1e-5, form="gelu"):
+    wide = [part.double() for part in joined] if joined else None
+    return reference(tokens.double(), Weights(*(part.double() for part in weights)), wide, eps, form)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -65,15 +66,16 @@ def error(found, tokens, weights, joined=None, eps=1e-5, form="gelu"):
     ],
 )
 @pytest.mark.parametrize("joins", [False, True], ids=["alone", "joined"])
-def test_it_is_the_plain_way(rows, width, hidden, slots, groups, programs, form, joins):
+def test_kernel_matches_reference(rows, width, hidden, slots, groups, programs, form, joins):
     tokens, weights = given(rows, width, hidden)
     joined = branch_of(tokens) if joins else None
     found = warp_specialized(tokens, weights, joined, form=form, slots=slots, groups=groups, programs=programs)
-    assert error(found, tokens, weights, joined, form=form) < 1e-6
+    rest = tokens, weights, joined, 1e-5, form
+    assert_as_exact([found], [reference(*rest)], [exactly(*rest)])
 
 
 @pytest.mark.parametrize("wrong", [*Weights._fields, *OutProjection._fields, "tokens", "eps", "form"])
-def test_a_wrong_number_is_seen(wrong):
+def test_a_changed_input_changes_the_output(wrong):
     tokens, weights = given(5, 96, 64)
     joined = OutProjection(*branch_of(tokens))
     choices, others, other = {"eps": 0.1}, weights, joined
@@ -84,32 +86,32 @@ def test_a_wrong_number_is_seen(wrong):
     elif wrong in ("eps", "form"):
         choices |= {"eps": 0.2} if wrong == "eps" else {"form": "quick-gelu"}
     found = warp_specialized(tokens.flip(1) if wrong == "tokens" else tokens, others, other, **choices)
-    assert error(found, tokens, weights, joined, 0.1) > 1e-3
+    assert error(found, exactly(tokens, weights, joined, 0.1)) > 1e-3
 
 
 ORDERS = {
-    "a place is left too early": (
-        """            total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
+    "a slot is released too early": (
+        """            total, hidden, hidden_sums = warpgroup_mma_wait(1, deps=(total, hidden, hidden_sums))
             mbarrier.arrive(down_free.index(slot), count=1)
-            lowered += 1
+            down_step += 1
 """,
         """            mbarrier.arrive(down_free.index(slot), count=1)
-            lowered += 1
-            total, hidden, between = warpgroup_mma_wait(1, deps=(total, hidden, between))
+            down_step += 1
+            total, hidden, hidden_sums = warpgroup_mma_wait(1, deps=(total, hidden, hidden_sums))
 """,
     ),
-    "a place is read before it is filled": (
-        "            mbarrier.wait(up_ready.index(following), raised // slots % 2)\n",
+    "a slot is read before it is filled": (
+        "            mbarrier.wait(up_ready.index(following), up_step // slots % 2)\n",
         "",
     ),
-    "the answer before is written over": ("        tma.store_wait(0)  # the answer before has left\n", ""),
-    "a product is used before it is there": (
-        "            between = warpgroup_mma_wait(0, deps=(between,))\n            mbarrier.arrive(up_free",
+    "the previous output is overwritten": ("        tma.store_wait(0)  # the previous output is stored\n", ""),
+    "a product is used before it is complete": (
+        "            hidden_sums = warpgroup_mma_wait(0, deps=(hidden_sums,))\n            mbarrier.arrive(up_free",
         "            mbarrier.arrive(up_free",
     ),
-    "everybody waits": ("raised // slots % 2 ^ 1", "raised // slots % 2"),
-    "a branch is read before it is there": ("            mbarrier.wait(here, taken)\n", ""),
-    "a piece of the last matrix is left too early": (
+    "all warps wait": ("up_step // slots % 2 ^ 1", "up_step // slots % 2"),
+    "a branch is read before it is loaded": ("            mbarrier.wait(rows_ready, phase)\n", ""),
+    "a tile of the output projection is released too early": (
         """                total = warpgroup_mma_wait(0, deps=(total,))
                 mbarrier.arrive(down_free.index(slot), count=1)
 """,
@@ -117,17 +119,17 @@ ORDERS = {
                 total = warpgroup_mma_wait(0, deps=(total,))
 """,
     ),
-    "nobody leaves": ("            mbarrier.arrive(up_free.index(following), count=1)\n", ""),
+    "no slot is released": ("            mbarrier.arrive(up_free.index(following), count=1)\n", ""),
 }
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_wrong_order_is_seen(monkeypatch, order):
+def test_a_wrong_order_is_detected(monkeypatch, order):
     tokens, weights = given(300, 64, 128)
     run = changed(kernel.warp_specialized, *ORDERS[order])
     assert is_seen(monkeypatch, lambda: warp_specialized(tokens, weights, branch_of(tokens), run=run))
 
 
-def test_nothing_is_seen_in_the_right_order(monkeypatch):
+def test_the_right_order_is_accepted(monkeypatch):
     tokens, weights = given(300, 64, 128)
     assert not is_seen(monkeypatch, lambda: warp_specialized(tokens, weights, branch_of(tokens)))

@@ -1,5 +1,9 @@
-"""A feed-forward joined with the output projection before it. Its kernel is tested in test_fused_mlp_warp_specialized;
-here the rule takes the reference in its place, on any machine."""
+"""The fusion rule for the output projection and the MLP after it.
+
+test_fused_mlp_warp_specialized tests the kernel. Here the rule uses the reference instead, on any machine.
+"""
+
+from copy import deepcopy
 
 import pytest
 import torch
@@ -13,20 +17,21 @@ from patchword.kernels.common.availability import needs_grad
 from patchword.kernels.mlp.reference import out_proj_mlp_reference
 from patchword.layers import Attention, FeedForward, LayerScale, Pattern, Windows, pre_norm_block
 from patchword.models import REGISTRY
-from support.helpers import difference, pixels, randomise
+from support.helpers import pixels, randomise
+from support.kernel_tests import assert_as_exact, assert_matches_module
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Whatever the machine, there is a kernel, which tells how it was called."""
+    """Replaces the kernel by its reference on any machine, and records the calls."""
     seen = []
 
-    def told(*given):
+    def run(*given):
         seen.append(given)
         return out_proj_mlp_reference(*given)
 
     monkeypatch.setattr(fused, "has_out_proj_mlp_kernel", lambda *given: not torch.is_grad_enabled())
-    monkeypatch.setattr(fused, "out_proj_mlp", told)
+    monkeypatch.setattr(fused, "out_proj_mlp", run)
     return seen
 
 
@@ -38,7 +43,7 @@ def block(**choices):
 SCOPE = Scope(grid=Grid(4, 6))
 
 
-def test_a_block_is_the_same_with_it(calls):
+def test_a_fused_block_computes_the_same(calls):
     part, tokens = block(), pixels(2, 24, 32)
     expected = fuse(part)(tokens, SCOPE)
     assert not calls
@@ -48,12 +53,12 @@ def test_a_block_is_the_same_with_it(calls):
     (_, out_proj_mlp, _, eps, form), *others = calls
     assert (eps, form, others) == (1e-3, "gelu", [])
     assert out_proj_mlp.matrix is part.attention.sublayer.output.weight
-    assert difference(found, expected) < 1e-5
+    assert_matches_module(found, part, tokens, SCOPE)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    "watched",
+    "hooked",
     [
         "attention",
         "attention.sublayer",
@@ -65,30 +70,36 @@ def test_a_block_is_the_same_with_it(calls):
         "feed_forward.drop_path",
     ],
 )
-def test_it_is_left_alone_where_someone_watches(calls, watched):
+def test_parts_with_hooks_are_not_fused(calls, hooked):
     part, tokens, seen = block(), pixels(2, 24, 32), []
-    expected = fuse(part)(tokens, SCOPE)
+    fuse(part)(tokens, SCOPE)
     assert len(calls) == 1
-    part.get_submodule(watched).register_forward_hook(lambda *given: seen.append(1))
-    assert difference(fuse(part)(tokens, SCOPE), expected) < 1e-5
+    part.get_submodule(hooked).register_forward_hook(lambda *given: seen.append(1))
+    found = fuse(part)(tokens, SCOPE)
     assert (len(calls), len(seen)) == (1, 1)
+    assert_matches_module(found, part, tokens, SCOPE)
 
 
 def test_no_gradient_is_lost(calls, monkeypatch):
-    """where the branch alone learns, of which nobody knows before it is there"""
+    """If only the attention needs a gradient, the kernel is not used."""
     monkeypatch.setattr(
         fused, "has_out_proj_mlp_kernel", lambda tokens, *read: not needs_grad(tokens, *read[:2], *read[2])
     )
     part, tokens = block(), pixels(2, 24, 32)
     for parameter in part.parameters():
         parameter.requires_grad_(False)
-    weight = part.attention.sublayer.projection.joint.weight.requires_grad_()
-    (found,) = torch.autograd.grad(fuse(part)(tokens, SCOPE).sum(), weight)
+    part.attention.sublayer.projection.joint.weight.requires_grad_()
+
+    def gradient(part, fused, tokens):
+        weight = part.attention.sublayer.projection.joint.weight
+        return torch.autograd.grad(fused(tokens, SCOPE).sum(), weight)
+
+    found = gradient(part, fuse(part), tokens)
     assert not calls
     monkeypatch.setattr(fused, "has_out_proj_mlp_kernel", lambda *given: False)
-    (expected,) = torch.autograd.grad(part(tokens, SCOPE).sum(), weight)
-    assert expected.abs().max() > 0
-    assert difference(found, expected) < 1e-4 * float(expected.abs().max())
+    expected, wide = gradient(part, part, tokens), deepcopy(part).double()
+    assert expected[0].abs().max() > 0
+    assert_as_exact(found, expected, gradient(wide, wide, tokens.double()))
 
 
 class Wrapper(nn.Module):
@@ -105,15 +116,17 @@ class Wrapper(nn.Module):
 @pytest.mark.parametrize("wrapped", ["attention", "feed_forward"])
 def test_a_wrapped_residual_is_called(calls, wrapped):
     part, tokens = block(), pixels(2, 24, 32)
-    expected = fuse(part)(tokens, SCOPE)
+    plain = deepcopy(part)
+    fuse(part)(tokens, SCOPE)
     outer = Wrapper(getattr(part, wrapped))
     setattr(part, wrapped, outer)
-    assert difference(fuse(part)(tokens, SCOPE), expected) < 1e-5
+    found = fuse(part)(tokens, SCOPE)
     assert (len(outer.calls), len(calls)) == (1, 1)
+    assert_matches_module(found, plain, tokens, SCOPE)
 
 
 @torch.no_grad()
-def test_what_stands_between_keeps_them_apart(calls):
+def test_a_layer_scale_or_a_missing_bias_prevents_fusion(calls):
     part, tokens = block(), pixels(2, 24, 32)
     part.attention.scale = LayerScale(32, 0.5)
     halved = fuse(part)(tokens, SCOPE)
@@ -125,7 +138,7 @@ def test_what_stands_between_keeps_them_apart(calls):
     assert halved.shape == tokens.shape
 
 
-def test_a_compiled_block_keeps_it_whole(monkeypatch):
+def test_a_compiled_block_calls_it_as_one_operation(monkeypatch):
     monkeypatch.setattr(fused, "has_out_proj_mlp_kernel", lambda *given: True)
     part, tokens, seen = block(), pixels(2, 24, 32), []
 
@@ -147,12 +160,11 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_whole_models_are_the_same_with_it(calls, name):
+def test_fused_models_compute_the_same(calls, name):
     model, images = randomise(REGISTRY.create(name, **SMALL, **MODELS[name])).eval(), pixels(2, 3, 56, 56)
-    expected = model(images)
     fuse(model)(images)
     assert not calls
     with torch.no_grad():
         found = fuse(model)(images)
     assert len(calls) == 3  # once in each block
-    assert difference(found, expected) < 1e-4 * float(expected.detach().abs().max())
+    assert_matches_module(found, model, images)

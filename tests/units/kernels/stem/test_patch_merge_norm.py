@@ -1,6 +1,7 @@
-"""Four neighbours and their norm by the kernel are the plain way: on a GPU, or else in Triton's interpreter."""
+"""The patch_merge_norm kernel matches its reference, on a GPU or in Triton's interpreter."""
 
 import random
+from copy import deepcopy
 
 import pytest
 import torch
@@ -13,36 +14,34 @@ from patchword.kernels.stem.patch_merge_norm import has_patch_merge_norm_kernel
 from patchword.kernels.stem.reference import patch_merge_norm_reference, side_by_side
 from patchword.layers import PatchMerge
 from support.helpers import difference
-
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-needs_triton = pytest.mark.usefixtures("triton")
-
-
-@pytest.fixture(scope="session")
-def triton():
-    return pytest.importorskip("triton")
+from support.kernel_tests import DEVICE, assert_as_exact, assert_rounded, error, needs_triton
 
 
 def given(batch, channels, height, width, dtype=torch.float32, seed=0):
-    """a map whose channels lie side by side, and a norm"""
+    """Returns a channels-last map, and the scale and shift of a norm."""
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randn(batch, height, width, channels, generator=generator)
     scale, shift = torch.randn(2, 4 * channels, generator=generator)
     return [part.to(DEVICE, dtype) for part in (3 + 2 * tokens.permute(0, 3, 1, 2), scale, shift)]
 
 
-def by_kernel(*parts, eps=1e-5, kind=torch.float32):
-    return torch.ops.patchword.patch_merge_norm(*parts, eps, kind)
+def by_kernel(*parts, eps=1e-5, dtype=torch.float32):
+    return torch.ops.patchword.patch_merge_norm(*parts, eps, dtype)
 
 
-def error(found, parts, eps=1e-5):
-    expected = patch_merge_norm_reference(*(part.double() for part in parts), eps)
+def exactly(parts):
+    return patch_merge_norm_reference(*(part.double() for part in parts), 1e-5)
+
+
+def check(found, parts):
+    """The kernel is about as exact as the reference."""
+    expected = patch_merge_norm_reference(*parts, 1e-5)
     assert found.shape == expected.shape
-    return float((found.double() - expected).norm() / expected.norm())
+    assert_as_exact([found], [expected], [exactly(parts)])
 
 
-def test_neighbours_are_found_where_swin_wants_them():
-    """(0, 0), (1, 0), (0, 1), (1, 1) of each square"""
+def test_patches_are_concatenated_in_the_order_of_swin():
+    """(0, 0), (1, 0), (0, 1), (1, 1) of each 2 x 2 square"""
     numbers = torch.arange(24.0).view(1, 1, 4, 6)
     assert side_by_side(numbers)[0].tolist()[:2] == [[0, 6, 1, 7], [2, 8, 3, 9]]
     assert side_by_side(numbers)[0].tolist()[3] == [12, 18, 13, 19]
@@ -50,28 +49,28 @@ def test_neighbours_are_found_where_swin_wants_them():
 
 @needs_triton
 @pytest.mark.parametrize("channels", [16, 24, 96, 128, 192, 384])
-def test_the_kernel_is_the_plain_way(channels):
+def test_kernel_matches_reference(channels):
     numbers = random.Random(channels)
     height, width = (2 * numbers.randint(1, 5) for _ in range(2))
     parts = given(numbers.randint(1, 3), channels, height, width, seed=channels)
-    assert error(by_kernel(*parts), parts) < 1e-6
+    check(by_kernel(*parts), parts)
 
 
 @needs_triton
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("tokens", [torch.float32, torch.float16], ids=str)
-def test_numbers_of_16_bits(kind, tokens):
+def test_16_bit_outputs(dtype, tokens):
     parts = given(2, 96, 6, 4, tokens)
-    found = by_kernel(*parts, kind=kind)
-    assert found.dtype == kind
-    assert error(found, parts) < (4e-3 if kind == torch.bfloat16 else 1e-3)
+    found = by_kernel(*parts, dtype=dtype)
+    assert found.dtype == dtype
+    assert_rounded([found], [exactly(parts)])
 
 
 @needs_triton
-def test_maps_may_lie_anywhere():
+def test_maps_may_have_any_strides():
     feature_map, scale, shift = given(2, 32, 8, 6)
     for view in (feature_map[:, :, 2:, 2:], feature_map.contiguous(), feature_map.transpose(2, 3), feature_map[1:]):
-        assert error(by_kernel(view, scale, shift), (view, scale, shift)) < 1e-6
+        check(by_kernel(view, scale, shift), (view, scale, shift))
     apart = torch.stack([scale, shift], 1)[:, 0]
     assert difference(by_kernel(feature_map, apart, shift), by_kernel(feature_map, scale, shift)) == 0
     assert by_kernel(feature_map[:0], scale, shift).shape == (0, 12, 128)
@@ -79,7 +78,7 @@ def test_maps_may_lie_anywhere():
 
 @needs_triton
 @pytest.mark.parametrize("wrong", ["tokens", "sides", "scale", "shift", "eps"])
-def test_a_wrong_number_is_seen(wrong):
+def test_a_changed_input_changes_the_output(wrong):
     parts = given(1, 32, 4, 6)
     changed = list(parts)
     if wrong == "sides":
@@ -87,26 +86,26 @@ def test_a_wrong_number_is_seen(wrong):
     elif wrong != "eps":
         place = ["tokens", "scale", "shift"].index(wrong)
         changed[place] = parts[place].flip(1 if wrong == "tokens" else 0)
-    assert error(by_kernel(*changed, eps=0.5 if wrong == "eps" else 1e-5), parts) > 1e-3
+    assert error(by_kernel(*changed, eps=0.5 if wrong == "eps" else 1e-5), exactly(parts)) > 1e-3
 
 
 @needs_triton
-def test_torch_agrees_with_how_it_is_registered():
+def test_opcheck_accepts_the_registration():
     torch.library.opcheck(torch.ops.patchword.patch_merge_norm.default, (*given(1, 32, 2, 4), 1e-5, torch.float16))
 
 
 @needs_triton
 @pytest.mark.parametrize("wrong", ["mean", "size"])
-def test_it_is_tried_before_it_is_trusted(monkeypatch, wrong):
-    """against a way that forgets to subtract the mean, or takes all tokens for equally large"""
+def test_self_test_rejects_a_wrong_kernel(monkeypatch, wrong):
+    """The other reference does not subtract the mean, or divides all tokens by the same number."""
 
-    def plainly(feature_map, scale, shift, eps):
+    def other_reference(feature_map, scale, shift, eps):
         joined = side_by_side(feature_map)
         mean, size = joined.mean(-1, keepdim=True), joined.std(-1, keepdim=True, correction=0)
         return (joined - mean * (wrong != "mean")) / (0.7 if wrong == "size" else size) * scale + shift
 
     assert kernel.matches_reference(DEVICE, torch.float16)
-    monkeypatch.setattr(kernel, "patch_merge_norm_reference", plainly)
+    monkeypatch.setattr(kernel, "patch_merge_norm_reference", other_reference)
     assert not kernel.matches_reference(DEVICE, torch.float16)
 
 
@@ -139,19 +138,19 @@ def test_when_it_is_chosen(hopper, shape, dtype, needs_grad, casts, taken, monke
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Whatever the machine, there is a kernel, which tells how it was called."""
-    told = []
+    """Replaces the kernel by its reference on any machine, and records the calls."""
+    seen = []
 
     def run(feature_map, scale, shift, matrix, eps):
-        told.append(eps)
+        seen.append(eps)
         return patch_merge_norm_reference(feature_map, scale, shift, eps)
 
     monkeypatch.setattr(fused, "has_patch_merge_norm_kernel", lambda *given: True)
     monkeypatch.setattr(fused, "patch_merge_norm", run)
-    return told
+    return seen
 
 
-def test_a_merge_takes_it(calls):
+def test_a_patch_merge_uses_the_kernel(calls):
     part, feature_map = PatchMerge(8), torch.randn(2, 8, 5, 6)
     nn.init.normal_(part.norm.weight)
     found, grid = fuse(part)(feature_map)
@@ -159,14 +158,15 @@ def test_a_merge_takes_it(calls):
     expected, _ = part(feature_map)
     assert calls == [1e-5]
     assert found.shape == (2, grid.tokens, 16) == (2, 9, 16)
-    assert difference(found, expected) < 1e-6
+    exact, _ = deepcopy(part).double()(feature_map.double())
+    assert_as_exact([found], [expected], [exact])
 
 
-def _watched(part):
+def _with_hook(part):
     part.norm.register_forward_hook(lambda *_: None)
 
 
-def _normed_otherwise(part):
+def _with_another_norm(part):
     part.norm = nn.RMSNorm(32)
 
 
@@ -178,12 +178,12 @@ class _Extended(nn.Linear):
     pass
 
 
-def _reduced_otherwise(part):
+def _with_another_linear(part):
     part.reduce = _Extended(32, 16, bias=False)
 
 
-@pytest.mark.parametrize("change", [_watched, _normed_otherwise, _without_bias, _reduced_otherwise])
-def test_what_the_kernel_does_not_know_is_done_plainly(calls, change):
+@pytest.mark.parametrize("change", [_with_hook, _with_another_norm, _without_bias, _with_another_linear])
+def test_unsupported_modules_are_not_fused(calls, change):
     part = PatchMerge(8)
     change(part)
     fuse(part)(torch.randn(1, 8, 4, 4))
@@ -191,7 +191,7 @@ def test_what_the_kernel_does_not_know_is_done_plainly(calls, change):
 
 
 @needs_triton
-def test_a_compiled_merge_keeps_it_whole(monkeypatch):
+def test_a_compiled_merge_calls_it_as_one_operation(monkeypatch):
     monkeypatch.setattr(fused, "has_patch_merge_norm_kernel", lambda *given: True)
     part, tokens = PatchMerge(32).to(DEVICE).half(), torch.randn(2, 4, 6, 32, device=DEVICE).half()
     seen = []
@@ -202,6 +202,6 @@ def test_a_compiled_merge_keeps_it_whole(monkeypatch):
 
     with torch.no_grad():
         found, _ = torch.compile(fuse(part), backend=backend, fullgraph=True)(tokens.permute(0, 3, 1, 2))
-        expected = part.float().reduce(part.norm(side_by_side(tokens.permute(0, 3, 1, 2).float())))
+        exact, _ = deepcopy(part).double()(tokens.permute(0, 3, 1, 2).double())
     assert "patchword.patch_merge_norm" in seen
-    assert difference(found.float(), expected) < 2e-2
+    assert_rounded([found], [exact], roundings=2)

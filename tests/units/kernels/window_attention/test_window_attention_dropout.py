@@ -29,7 +29,7 @@ def dropping(way, rate=0.3, seeds=SEEDS):
 
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_kernel_drops_as_the_plain_way(kind):
+def test_the_kernel_drops_the_same_weights_as_the_reference(kind):
     partition, grid, _ = drawn(kind, 0)
     cuts, heads, head = [partition.cut(grid)], 2, 16
     lists = given(cuts, heads, head, table=kind == next(iter(KINDS)), taps=kind == "interlaced")
@@ -37,7 +37,7 @@ def test_the_kernel_drops_as_the_plain_way(kind):
     exact = partial(learned, lists=exactly(lists), cuts=cuts, heads=heads, head=head)
     found, dropped = run(dropping(by_kernel)), dropping(window_attention_reference)
     assert_as_exact(found, run(dropped), exact(dropped))
-    if cuts[0].size > 3:  # of few weights two seeds may drop the same
+    if cuts[0].size > 3:  # with few weights, two seeds may drop the same ones
         for other in (window_attention_reference, dropping(window_attention_reference, 0.3, SEEDS + 1)):
             with pytest.raises(AssertionError, match="from float64"):
                 assert_as_exact(found, run(other), exact(other))
@@ -46,7 +46,7 @@ def test_the_kernel_drops_as_the_plain_way(kind):
 
 
 @needs_triton
-def test_images_and_heads_of_all_shares_drop_on_their_own():
+def test_images_and_heads_of_all_groups_drop_independently():
     """With queries of zero all weights are equal; with values of one the output counts the weights that are kept."""
     cuts, heads, head, tokens = [Windows(None, None).cut(Grid(1, 24))] * 2, 3, 16, 24
     qkv = [torch.zeros(4, tokens, 3 * 2 * heads * head, device=DEVICE)]
@@ -79,7 +79,7 @@ def test_gradients_of_several_images():
 
 
 @needs_triton
-def test_larger_groups_are_not_dropped_of():
+def test_groups_of_several_tiles_have_no_dropout():
     """Groups of several tiles have no dropout; the core never requests it."""
     cut = Windows(None, None).cut(Grid(1, 130))
     lists = given([cut], 1, 16)
@@ -88,7 +88,7 @@ def test_larger_groups_are_not_dropped_of():
 
 
 @needs_triton
-def test_the_gradient_of_a_gradient_drops_the_same():
+def test_second_derivatives_drop_the_same_weights():
     cut = Windows(None, None).cut(Grid(1, 5))
     lists = given([cut], 1, 16)
     twice = []
@@ -104,7 +104,7 @@ def test_the_gradient_of_a_gradient_drops_the_same():
 
 
 @needs_triton
-def test_a_compiled_call_draws_anew_each_time():
+def test_a_compiled_call_draws_new_seeds_each_time():
     none, cut = torch.empty(0, device=DEVICE), Windows(None, None).cut(Grid(1, 9))
     qkv = torch.randn(2, 9, 48, device=DEVICE, requires_grad=True)
     run = torch.compile(
@@ -121,7 +121,7 @@ def test_a_compiled_call_draws_anew_each_time():
 @pytest.mark.parametrize(
     ("partition", "training", "asked"), [(None, True, 0.2), (None, False, 0.0), (Windows(2, 2), True, None)]
 )
-def test_the_core_asks_for_it_where_all_tokens_meet(monkeypatch, partition, training, asked):
+def test_the_core_requests_dropout_for_dense_attention_only(monkeypatch, partition, training, asked):
     rates = []
     monkeypatch.setattr(operation, "has_window_kernel", lambda *given: True)
     monkeypatch.setattr(operation, "is_faster_than_sdpa", lambda *given: True)
@@ -134,5 +134,5 @@ def test_the_core_asks_for_it_where_all_tokens_meet(monkeypatch, partition, trai
     assert rates == ([] if asked is None else [asked])
 
 
-def test_the_lowest_number_that_is_kept():
+def test_the_threshold_of_dropout():
     assert [lowest_kept(rate) for rate in (0.25, 0.5, 0.75)] == [-(2**30), 0, 2**30]
