@@ -52,7 +52,7 @@ def feed_forwards() -> Iterator[Case]:
 
 
 def products() -> Iterator[Case]:
-    for width in (384, 512):
+    for width in (320, 384):
         read = [normal(256, 196, width), normal(4 * width, width, by=width**-0.5), normal(4 * width)]
         yield (
             f"linear_gelu, 50176 x {width}",

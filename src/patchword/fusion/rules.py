@@ -14,11 +14,10 @@ from patchword.fusion.attention import FusedAttention
 from patchword.fusion.convolution import DepthwiseResidual, FoldedConvNorm, SeparableQKV
 from patchword.fusion.mlp import FusedMLP, LinearGelu, fuse_out_proj_mlp
 from patchword.fusion.rewrite import Rule, rewritten
-from patchword.fusion.stem import ConvStemNorm, PatchMergeNorm
+from patchword.fusion.stem import ConvStemNorm
 
 RULES: dict[str, Rule] = {
     "conv_stem_norm": ConvStemNorm.of,  # NormedStem(OverlapEmbed)
-    "patch_merge_norm": PatchMergeNorm.of,  # PatchMerge
     "folded_conv_norm": FoldedConvNorm.of,  # ConvNorm(DepthwiseConv2d)
     "separable_qkv": SeparableQKV.of,  # SeparableProjection
     "depthwise_residual": DepthwiseResidual.of,  # Residual(ConditionalPosition)

@@ -1,4 +1,4 @@
-"""Fused stems: the convolution of an image with its norm, and the norm of merged patches."""
+"""Fused stems: the convolution of an image with its norm."""
 
 from typing import cast
 
@@ -7,9 +7,8 @@ from torch import Tensor, nn
 from patchword.core.grid import Grid
 from patchword.fusion.patterns import Fused, is_affine_norm, is_exactly
 from patchword.kernels.stem.conv_stem_norm import conv_stem_norm, has_conv_stem_norm_kernel
-from patchword.kernels.stem.patch_merge_norm import has_patch_merge_norm_kernel, patch_merge_norm
 from patchword.kernels.stem.reference import ConvStemWeights
-from patchword.layers.convolution.stem import ImageConv2d, NormedStem, OverlapEmbed, PatchMerge, padded
+from patchword.layers.convolution.stem import ImageConv2d, NormedStem, OverlapEmbed
 
 
 class ConvStemNorm(Fused):
@@ -40,26 +39,3 @@ class ConvStemNorm(Fused):
             return cast(tuple[Tensor, Grid], self.original(feature_map))
         tokens = conv_stem_norm(image, weights, stride, padding, norm.eps)
         return tokens, patches.grid(*feature_map.shape[2:])
-
-
-class PatchMergeNorm(Fused):
-    """Swin's patch merging, with the gathering of four neighbours and their norm as one kernel."""
-
-    def __init__(self, original: PatchMerge) -> None:
-        super().__init__()
-        self.original: PatchMerge = original
-
-    @classmethod
-    def of(cls, module: nn.Module) -> "PatchMergeNorm | None":
-        if not isinstance(module, PatchMerge) or not is_exactly(module, PatchMerge):
-            return None
-        return cls(module) if is_affine_norm(module.norm) and type(module.reduce) is nn.Linear else None
-
-    def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
-        """(batch, channels, height, width) -> (batch, tokens, 2 * channels), grid"""
-        norm, reduce = self.original.norm, self.original.reduce
-        even = padded(feature_map, 2)
-        if not has_patch_merge_norm_kernel(even, norm.weight, norm.bias, reduce.weight):
-            return cast(tuple[Tensor, Grid], self.original(feature_map))
-        tokens = patch_merge_norm(even, norm.weight, norm.bias, reduce.weight, norm.eps)
-        return reduce(tokens), self.original.grid(*even.shape[2:])

@@ -13,7 +13,7 @@ from patchword.fusion.convolution import DepthwiseResidual, FoldedConvNorm, Sepa
 from patchword.fusion.mlp import FusedMLP, LinearGelu, OutProjMLP
 from patchword.fusion.patterns import are_inactive, can_be_inactive
 from patchword.fusion.rules import RULES, fuse
-from patchword.fusion.stem import ConvStemNorm, PatchMergeNorm
+from patchword.fusion.stem import ConvStemNorm
 from patchword.layers import Attention, Block, FeedForward, LayerScale, Norm, Residual, pre_norm_block
 from patchword.layers.drop_path import DropPath
 from patchword.layers.dropout import Dropout
@@ -27,7 +27,7 @@ MODELS = {
     "pale-tiny": {"depths": (1, 2), "heads": (2, 4), "pales": (7, 7)},
 }
 FUSED = {
-    "swin-tiny": {PatchMergeNorm, OutProjMLP, FusedAttention, FusedMLP, LinearGelu},
+    "swin-tiny": {OutProjMLP, FusedAttention, FusedMLP, LinearGelu},
     "cswin-tiny": {ConvStemNorm, OutProjMLP, FusedAttention, FusedMLP, LinearGelu},
     "pale-tiny": {
         ConvStemNorm, OutProjMLP, FusedAttention, FusedMLP, LinearGelu, SeparableQKV, FoldedConvNorm, DepthwiseResidual,
@@ -239,6 +239,6 @@ def test_attention_over_a_memory_runs_as_it_is(monkeypatch):
 
 def test_the_table_names_every_kernel_for_inference():
     assert list(RULES) == [
-        "conv_stem_norm", "patch_merge_norm", "folded_conv_norm", "separable_qkv", "depthwise_residual", "norm_linear",
+        "conv_stem_norm", "folded_conv_norm", "separable_qkv", "depthwise_residual", "norm_linear",
         "linear_gelu", "fused_mlp", "out_proj_mlp",
     ]  # fmt: skip

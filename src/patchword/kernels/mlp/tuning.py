@@ -31,8 +31,6 @@ class LinearGelu(NamedTuple):
     stages: int = 3
     min_width: int = 256  # channels of a token
     max_width: int = 384
-    specialized_width: int = 512  # for which the warp-specialised kernel is fastest
-    slots: int = 5  # tiles of the matrix in shared memory, in the warp-specialised kernel
 
 
 LINEAR_GELU = LinearGelu()

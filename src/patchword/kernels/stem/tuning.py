@@ -10,7 +10,3 @@ STEM_DEPTH = 32  # numbers of a patch per matrix instruction
 STEM_WARPS = 4
 STEM_STAGES = 3
 STEM_PROGRAMS = 4  # per multiprocessor
-
-# patch_merge_norm
-MERGE_NUMBERS = 8192  # that a program keeps in registers
-MERGE_WARPS = 4

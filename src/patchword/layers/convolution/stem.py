@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.kernels.stem.image_conv import image_conv2d
-from patchword.kernels.stem.reference import side_by_side
 
 
 class Stem(Protocol):
@@ -87,6 +86,15 @@ class OverlapEmbed(nn.Module):
         kernel, padding = self.convolution.kernel_size[0], cast(int, self.convolution.padding[0])
         below, beside = (max(0, kernel - 2 * padding - side) for side in feature_map.shape[2:])
         return F.pad(feature_map, (0, beside, 0, below)) if below or beside else feature_map
+
+
+def side_by_side(feature_map: Tensor) -> Tensor:
+    """Concatenates the four tokens of each 2 x 2 patch along the channels.
+
+    (batch, channels, height, width), of even sides -> (batch, height / 2 * width / 2, 4 * channels)
+    """
+    cut: Tensor = feature_map.unflatten(3, (-1, 2)).unflatten(2, (-1, 2))
+    return cut.permute(0, 2, 4, 5, 3, 1).flatten(3).flatten(1, 2)
 
 
 class PatchMerge(nn.Module):

@@ -12,7 +12,7 @@ from patchword.kernels.depthwise_conv.reference import SeparableWeights
 from patchword.kernels.mlp import fused_mlp, linear_gelu, out_proj_mlp
 from patchword.kernels.mlp.reference import Weights
 from patchword.kernels.norm_linear import operation as norm_linear
-from patchword.kernels.stem import conv_stem_norm, patch_merge_norm
+from patchword.kernels.stem import conv_stem_norm
 from patchword.kernels.stem.reference import ConvStemWeights
 
 
@@ -37,9 +37,6 @@ CASES = {
         [(2, 5, 96), (96,), (96,), (64, 96), (64,), (96, 64), (96,)],
     ),
     "linear_gelu": Case(linear_gelu.SELF_TEST, linear_gelu.has_linear_gelu_kernel, [(2, 5, 320), (128, 320), (128,)]),
-    "linear_gelu, warp-specialised": Case(
-        linear_gelu.WARP_SPECIALIZED_TEST, linear_gelu.has_linear_gelu_kernel, [(2, 12000, 512), (128, 512), (128,)]
-    ),
     "out_proj_mlp": Case(
         out_proj_mlp.SELF_TEST,
         lambda tokens, matrix, bias, *weights: out_proj_mlp.has_out_proj_mlp_kernel(
@@ -57,11 +54,6 @@ CASES = {
         conv_stem_norm.SELF_TEST,
         lambda image, *parts: conv_stem_norm.has_conv_stem_norm_kernel(image, ConvStemWeights(*parts), 4, 3),
         [(2, 32, 32, 3), (64, 3, 7, 7), (64,), (64,), (64,)],
-    ),
-    "patch_merge_norm": Case(
-        patch_merge_norm.SELF_TEST,
-        patch_merge_norm.has_patch_merge_norm_kernel,
-        [(2, 4, 6, 96), (384,), (384,), (192, 384)],
     ),
     "separable_qkv": Case(
         separable_qkv.SELF_TEST, _separable, [(2, 6, 64), *3 * [(64, 1, 3, 3), *4 * [(64,)], (64, 64), (64,)]]
@@ -121,7 +113,7 @@ def test_tensor_subclasses_are_left_to_torch(hopper, case):
 
 
 def test_a_norm_of_another_size_is_left_to_torch_which_reports_it(hopper):
-    for name in ("fused_mlp", "layer_norm_linear", "patch_merge_norm"):
+    for name in ("fused_mlp", "layer_norm_linear"):
         case = CASES[name]
         for place in (1, 2):
             given = made(case, hopper)
@@ -131,14 +123,8 @@ def test_a_norm_of_another_size_is_left_to_torch_which_reports_it(hopper):
 
 def test_warp_specialised_kernels_need_a_known_version_of_triton(hopper, monkeypatch):
     monkeypatch.setattr(availability, "_version", lambda: "3.5.1")
-    for name in ("linear_gelu, warp-specialised", "out_proj_mlp"):
-        assert not CASES[name].is_used(*made(CASES[name], hopper))
-
-
-def test_narrower_products_do_not_need_warp_specialisation(hopper, monkeypatch):
-    given = [torch.zeros(shape, dtype=torch.bfloat16, device=hopper) for shape in [(2, 5, 384), (128, 384), (128,)]]
-    monkeypatch.setattr(linear_gelu.WARP_SPECIALIZED_TEST, "found", {0: False})
-    assert linear_gelu.has_linear_gelu_kernel(*given)
+    case = CASES["out_proj_mlp"]
+    assert not case.is_used(*made(case, hopper))
 
 
 def test_warp_specialised_kernels_need_many_tokens(hopper, monkeypatch):
@@ -149,7 +135,3 @@ def test_warp_specialised_kernels_need_many_tokens(hopper, monkeypatch):
     assert [each.is_used(*made(each, hopper)) for each in (case, few, fewer)] == [True, False, False]
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     assert [each.is_used(*made(each, hopper)) for each in (case, few, fewer)] == [True, True, False]
-    case = CASES["linear_gelu, warp-specialised"]
-    few = case._replace(shapes=[(2, 5000, 512), *case.shapes[1:]])
-    assert case.is_used(*made(case, hopper))
-    assert not few.is_used(*made(few, hopper))

@@ -71,6 +71,7 @@ def test_self_test_rejects_a_wrong_kernel(monkeypatch):
         (torch.float16, False, 256, 128, True),
         (torch.bfloat16, True, 384, 1536, False),
         (torch.float32, False, 384, 1536, False),
+        (torch.bfloat16, False, 512, 2048, False),
         (torch.bfloat16, False, 768, 3072, False),
         (torch.bfloat16, False, 192, 768, False),
         (torch.bfloat16, False, 384, 1500, False),
@@ -79,7 +80,6 @@ def test_self_test_rejects_a_wrong_kernel(monkeypatch):
 def test_when_it_is_chosen(monkeypatch, dtype, needs_grad, width, hidden, taken):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(kernel.SELF_TEST, "found", {0: True})
-    monkeypatch.setattr(kernel.WARP_SPECIALIZED_TEST, "found", {0: False})
     with FakeTensorMode(allow_non_fake_inputs=True):
         tokens = torch.empty(4, width, dtype=dtype, device="cuda:0")
         up, bias = torch.empty(hidden, width, dtype=dtype, device="cuda:0"), torch.empty(hidden, device="cuda:0")

@@ -1,7 +1,7 @@
 """The warp-specialised kernels on Hopper GPUs.
 
 Every width, both 16-bit dtypes, rows that do not fill a tile, several tiles per program, and tensors that are not
-aligned for TMA. test_fused_mlp_warp_specialized and test_linear_gelu_warp_specialized simulate them on other machines.
+aligned for TMA. test_fused_mlp_warp_specialized simulates them on other machines.
 """
 
 import pytest
@@ -9,13 +9,11 @@ import torch
 
 from patchword.kernels.common.availability import has_warp_specialization
 from patchword.kernels.mlp.fused_mlp import warp_specialized
-from patchword.kernels.mlp.linear_gelu import warp_specialized as warp_specialized_kernel
 from patchword.kernels.mlp.reference import (
     FORMS,
     OutProjection,
     Weights,
     fused_mlp_reference,
-    linear_gelu_reference,
     out_proj_mlp_reference,
 )
 from patchword.kernels.mlp.tuning import GROUPED
@@ -66,15 +64,3 @@ def test_fused_mlp(width, rows, dtype):
     scattered = Weights(*(apart(part) for part in weights))
     moved = warp_specialized(apart(tokens), scattered, 1e-5, form, tuple(apart(part) for part in before))
     check(moved, exact)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("rows", [1, 77, 40_001])
-def test_linear_gelu(rows, dtype):
-    torch.manual_seed(rows)
-    tokens, bias = normal(rows, 512, dtype=dtype), normal(640, dtype=dtype)
-    up = normal(640, 512, dtype=dtype, by=512**-0.5)
-    for form in FORMS:
-        exact = linear_gelu_reference(tokens.double(), up.double(), bias.double(), form)
-        check(warp_specialized_kernel(tokens, up, bias, form), exact)
-        check(warp_specialized_kernel(apart(tokens), apart(up), apart(bias), form), exact)
