@@ -3,7 +3,7 @@
 import pytest
 
 from support.source_code import SOURCE
-from support.worked_examples import documented_files
+from support.toys.worked_examples import documented_files
 
 ADDITIONS = {
     "a family": {

@@ -31,7 +31,7 @@ _NAMES = {
 }
 
 
-def pieces(tensors: Mapping[str, Tensor]) -> Iterator[memoryview]:
+def chunks(tensors: Mapping[str, Tensor]) -> Iterator[memoryview]:
     """Yield the bytes of the file, in order."""
     yield memoryview(_head(tensors))
     for name in _order(tensors):

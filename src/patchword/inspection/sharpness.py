@@ -92,11 +92,11 @@ def _images(run: Run, recipe: ImageRecipe, asked: SampleOptions) -> Opened:
     chosen = order(asked.seed, 0, len(train))[: asked.samples].sort().values
     images = Batches(train.subset(chosen), 1, model.card.normalization, device).on_device()
 
-    def pieces(size: int) -> Iterable[Any]:
+    def batches(size: int) -> Iterable[Any]:
         return replace(images, size=size).whole()
 
     sample = f"{len(chosen):,} of {len(train):,} training images of {train.name}, seed {asked.seed}"
-    loss = _loss(model, pieces, Classification(model), len(chosen), len(chosen), asked)
+    loss = _loss(model, batches, Classification(model), len(chosen), len(chosen), asked)
     return Opened(run, run.folder.absolute().name, loss, sample)
 
 
@@ -112,13 +112,13 @@ def _texts(run: Run, recipe: TextRecipe, asked: SampleOptions) -> Opened:
     chosen = order(asked.seed, 0, len(examples))[: asked.samples]
     chosen = chosen[examples.ids.lengths[chosen].argsort(descending=True, stable=True)]
 
-    def pieces(size: int) -> Iterable[Any]:
+    def batches(size: int) -> Iterable[Any]:
         return (examples.batch(index, form).ready() for index in chosen.split(size))
 
-    weight = sum(piece.weight for piece in pieces(4096))
+    weight = sum(piece.weight for piece in batches(4096))
     of = spec.example if spec.example.endswith("s") else f"{spec.example}s"
     sample = f"{len(chosen):,} of {len(examples):,} training {of} of {examples.name}, seed {asked.seed}"
-    loss = _loss(model, pieces, texts.objective(model, device), weight, len(chosen), asked)
+    loss = _loss(model, batches, texts.objective(model, device), weight, len(chosen), asked)
     return Opened(run, run.folder.absolute().name, loss, sample, spec.loss, recipe.task != "number")
 
 
@@ -128,7 +128,7 @@ _OPENERS: Mapping[str, Callable[[Run, Any, SampleOptions], Opened]] = {"images":
 
 def _loss(
     model: Model,
-    pieces: Callable[[int], Iterable[Any]],
+    batches: Callable[[int], Iterable[Any]],
     objective: Objective,
     weight: int,
     count: int,
@@ -136,11 +136,11 @@ def _loss(
 ) -> SampleLoss:
     """Build the loss over a sample. weight: the number of terms in the mean over the whole sample."""
 
-    def share(piece: Any) -> tuple[Tensor, Tensor]:
+    def contribution(piece: Any) -> tuple[Tensor, Tensor]:
         found = objective(piece, piece)
         return found.loss * (piece.weight / weight), found.right / weight
 
-    return SampleLoss(model, pieces, share, asked.batch_size or count, count)
+    return SampleLoss(model, batches, contribution, asked.batch_size or count, count)
 
 
 def fitting(loss: SampleLoss) -> SampleLoss:
@@ -150,7 +150,7 @@ def fitting(loss: SampleLoss) -> SampleLoss:
     size = min(loss.size, 2048)
     while True:
         try:
-            replace(loss, pieces=partial(_first, loss), size=size).products(loss.zeros(2))
+            replace(loss, batches=partial(_first, loss), size=size).products(loss.zeros(2))
             return replace(loss, size=size)
         except torch.OutOfMemoryError:
             if size == 1:
@@ -160,7 +160,7 @@ def fitting(loss: SampleLoss) -> SampleLoss:
 
 
 def _first(loss: SampleLoss, size: int) -> Iterable[Any]:
-    return islice(loss.pieces(size), 1)
+    return islice(loss.batches(size), 1)
 
 
 def _plain(model: Any, run: Run) -> Any:

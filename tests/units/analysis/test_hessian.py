@@ -63,9 +63,9 @@ def test_a_wrong_product_is_seen():
 
     def in_training(piece: Tensor) -> tuple[Tensor, Tensor]:
         loss.model.train()
-        return loss.share(piece)
+        return loss.contribution(piece)
 
-    wrong = replace(loss, share=in_training)
+    wrong = replace(loss, contribution=in_training)
     assert not torch.allclose(found(wrong).values, exact[:5], rtol=1e-3, atol=0)
 
 

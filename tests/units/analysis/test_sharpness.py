@@ -85,7 +85,7 @@ def test_the_sample_is_what_the_run_learned_from_and_the_loss_is_plain(run):
     ours, theirs = opened.loss.products(direction), again.loss.products(direction)
     assert (ours - theirs).norm() < 1e-4 * ours.norm()
     few = open_run(Run(run), SampleOptions(samples=50, batch_size=64, device="cpu"))
-    samples = torch.cat([piece.samples for piece in few.loss.pieces(64)])
+    samples = torch.cat([piece.samples for piece in few.loss.batches(64)])
     assert len(samples) == 50 == few.loss.count
 
 

@@ -9,7 +9,7 @@ from patchword.cli.help import help_of
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from support.source_code import SOURCE, files, imported, tree_of
-from support.worked_examples import documented_files, worked_example
+from support.toys.worked_examples import documented_files, worked_example
 
 
 def toy(name: str) -> None:

@@ -11,8 +11,8 @@ from patchword.kernels.common import availability
 from support import toy_kernel
 from support.helpers import pixels
 from support.source_code import SOURCE, files, imported, tree_of
-from support.toy_kernel import Affine, kernel, ran, rule
-from support.worked_examples import documented_files
+from support.toys.toy_kernel import Affine, kernel, ran, rule
+from support.toys.worked_examples import documented_files
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from patchword.weights.names import layouts
 from support import toy_family
 from support.helpers import pixels, randomise
 from support.source_code import SOURCE, files, imported, tree_of
-from support.worked_examples import documented_files, worked_example
+from support.toys.worked_examples import documented_files, worked_example
 
 # The lines that a new family adds outside its own files, by the file that the documentation names.
 LINES = {

@@ -76,7 +76,7 @@ def test_the_layers_of_each_source_are_mixed_by_weights_of_their_own():
     torch.testing.assert_close(model(Frozen(values)), model(Frozen(other)))
     other[..., 6:12] = torch.randn(1, 2, 6)
     assert not torch.allclose(model(Frozen(values)), model(Frozen(other)))
-    assert [[round(share, 6) for share in shares] for shares in model.shares()] == [[0.0, 1.0, 0.0], [1.0]]
+    assert [[round(share, 6) for share in shares] for shares in model.layer_weights()] == [[0.0, 1.0, 0.0], [1.0]]
     torch.testing.assert_close(model(Frozen(values * 7)), model(Frozen(values)), atol=1e-4, rtol=1e-4)  # none is louder
 
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from patchword.core.errors import UserError
-from patchword.core.safetensors_bytes import pieces, size_of
+from patchword.core.safetensors_bytes import chunks, size_of
 from patchword.training.checkpoint import checkpoint, manifest
 from patchword.training.checkpoint.checkpoint import Checkpoints
 
@@ -54,7 +54,7 @@ def test_a_file_is_what_safetensors_reads(tmp_path):
     tensors = {str(kind): (torch.arange(15) - 4).to(kind).view(3, 5) for kind in kinds}
     tensors |= {"bool": torch.tensor([True, False]), "one": torch.tensor(3.0), "none": torch.empty(0, 4)}
     tensors |= {"turned": torch.arange(6.0).view(2, 3).t(), "é": torch.ones(1)}
-    content = b"".join(pieces(tensors))
+    content = b"".join(chunks(tensors))
     (tmp_path / "file.safetensors").write_bytes(content)
     read = load_file(tmp_path / "file.safetensors")
     assert read.keys() == tensors.keys()
@@ -67,7 +67,7 @@ def test_a_file_is_what_safetensors_reads(tmp_path):
 def test_a_large_tensor_is_written_in_chunks(monkeypatch):
     monkeypatch.setattr("patchword.core.safetensors_bytes._PIECE", 64)
     tensors = {"a": torch.randn(100)}
-    parts = list(pieces(tensors))
+    parts = list(chunks(tensors))
     assert max(map(len, parts[1:])) == 64
     assert b"".join(parts[1:]) == tensors["a"].numpy().tobytes()
 

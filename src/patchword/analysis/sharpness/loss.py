@@ -33,14 +33,14 @@ def _nothing() -> None:
 class SampleLoss:
     """A loss over a sample.
 
-    pieces: from a batch size to the batches of the sample; it can be called again.
-    share: from a batch to its contribution to the mean loss and to the accuracy, differentiable.
+    batches: from a batch size to the batches of the sample; it can be called again.
+    contribution: from a batch to its contribution to the mean loss and to the accuracy, differentiable.
     tick: called after every batch.
     """
 
     model: nn.Module
-    pieces: Callable[[int], Iterable[Any]]
-    share: Callable[[Any], tuple[Tensor, Tensor]]
+    batches: Callable[[int], Iterable[Any]]
+    contribution: Callable[[Any], tuple[Tensor, Tensor]]
     size: int = 128
     count: int = 1  # examples in the sample
     tick: Callable[[], None] = field(default=_nothing, compare=False)
@@ -77,7 +77,7 @@ class SampleLoss:
     def totals(self) -> Tensor:
         """(2,) loss and accuracy, still on the device."""
         with evaluating(self.model):
-            parts = [self.share(batch) for batch in self._batches()]
+            parts = [self.contribution(batch) for batch in self._batches()]
         return torch.stack([torch.stack((loss, right.to(loss))) for loss, right in parts]).sum(0)
 
     def gradient(self) -> tuple[float, Tensor]:
@@ -85,7 +85,7 @@ class SampleLoss:
         total, losses = self.zeros(), []
         with evaluating(self.model):
             for batch in self._batches():
-                loss = self.share(batch)[0]
+                loss = self.contribution(batch)[0]
                 total += flat(torch.autograd.grad(loss, self.parameters, materialize_grads=True))
                 losses.append(loss.detach())
         return _finite(float(torch.stack(losses).sum())), total
@@ -101,7 +101,9 @@ class SampleLoss:
         return total
 
     def _add_products(self, batch: Any, vectors: Tensor, total: Tensor) -> None:
-        gradient = torch.autograd.grad(self.share(batch)[0], self.parameters, create_graph=True, materialize_grads=True)
+        gradient = torch.autograd.grad(
+            self.contribution(batch)[0], self.parameters, create_graph=True, materialize_grads=True
+        )
         curved = [index for index, part in enumerate(gradient) if part.requires_grad]
         for number, vector in enumerate(vectors):
             if not curved:
@@ -139,7 +141,7 @@ class SampleLoss:
                     parameter.copy_(start)
 
     def _batches(self) -> Iterator[Any]:
-        for batch in self.pieces(self.size):
+        for batch in self.batches(self.size):
             yield batch
             self.tick()
 

@@ -54,7 +54,7 @@ class StepsBackward(Protocol):
 
 
 class TorchStepsForward:
-    """pre_activations: (directions, words, batch, 4 * cells), before sigmoid and tanh. whole: dtype of cells"""
+    """pre_activations: (directions, words, batch, 4 * cells), before sigmoid and tanh. cell_dtype: dtype of cells"""
 
     def __init__(self, pre_activations: Tensor, bound: float, whole: torch.dtype) -> None:
         directions, words, batch, channels = pre_activations.shape

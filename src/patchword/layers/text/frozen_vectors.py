@@ -118,6 +118,6 @@ class FrozenVectorModel(Model):
         tokens = self.encoder(self.embedding(vectors.values), vectors.mask)
         return cast(Tensor, self.head(self.dropout(self.pool(tokens, vectors.mask))))
 
-    def shares(self) -> list[list[float]]:
+    def layer_weights(self) -> list[list[float]]:
         """Return, per source, the mixing weights of its layers, which sum to 1."""
         return [cast(ScalarMix, mixture).weights.softmax(0).tolist() for mixture in self.embedding.mixtures]

@@ -46,7 +46,7 @@ class VectorsEvaluation:
         """Return the weight of each layer, if there are several, and a caution about results on validation texts."""
         lines = [
             f"layers of {name}, the lowest first: {', '.join(f'{share:.0%}' for share in shares)}"
-            for name, shares in zip(self.names, self.model.shares(), strict=True)
+            for name, shares in zip(self.names, self.model.layer_weights(), strict=True)
             if len(shares) > 1
         ]
         if self.part == "validation":
@@ -55,7 +55,7 @@ class VectorsEvaluation:
 
     def summary(self) -> dict[str, Any]:
         summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
-        layers = dict(zip(self.names, self.model.shares(), strict=True))
+        layers = dict(zip(self.names, self.model.layer_weights(), strict=True))
         return {**summary, **self.judged.measures, "metric": self.metric, "part": self.part, "layers": layers}
 
 

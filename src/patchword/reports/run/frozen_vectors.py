@@ -66,7 +66,7 @@ def _layers(found: VectorsEvaluation) -> str:
     """Return the section with the learned weight of each layer of a source."""
     rows = [
         page.row(page.escape(name), "0 (lowest)" if layer == 0 else str(layer), percent(weight, 1))
-        for name, weights in zip(found.names, found.model.shares(), strict=True)
+        for name, weights in zip(found.names, found.model.layer_weights(), strict=True)
         for layer, weight in enumerate(weights)
     ]
     about = "The weight of each layer of a source in the vector of a word, learned with the task."

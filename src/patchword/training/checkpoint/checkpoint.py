@@ -23,7 +23,7 @@ from torch import Tensor
 
 from patchword.core.disk_space import check_disk_space, is_full, write_error
 from patchword.core.files import flush, make_folder
-from patchword.core.safetensors_bytes import pieces, size_of
+from patchword.core.safetensors_bytes import chunks, size_of
 from patchword.core.tensor_files import rename_older_tensors
 from patchword.training.checkpoint.manifest import MANIFEST, Digest, find_fault, manifest_of
 
@@ -126,7 +126,7 @@ class Checkpoints:
         """Write the three files, and compare the tensors with what the disk returns."""
         digests = {_TENSORS: Digest(), _STATE: Digest()}
         with (hidden / _TENSORS).open("wb") as file:
-            for chunk in pieces(tensors):
+            for chunk in chunks(tensors):
                 digests[_TENSORS].update(chunk)
                 file.write(chunk)
         digests[_STATE].update(state.encode())
@@ -181,7 +181,7 @@ def _compare(path: Path, tensors: Mapping[str, Tensor]) -> None:
     with path.open("rb") as file:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        if not all(_same(file.read(len(chunk)), chunk) for chunk in pieces(tensors)):
+        if not all(_same(file.read(len(chunk)), chunk) for chunk in chunks(tensors)):
             raise OSError(f"{path.name} differs from what was written: the disk or the memory is faulty")
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from patchword.fusion.patterns import Fused, is_exactly
 from patchword.kernels.common import availability
 from patchword.kernels.common.register_op import register_op
-from support.worked_examples import worked_example
+from support.toys.worked_examples import worked_example
 
 ran: list[str] = []  # "kernel", "kernel's shape" or "reference", in the order they ran
 
