@@ -447,7 +447,7 @@ def test_a_piece_that_goes_on_with_a_word_joins_it():
 def test_what_fill_refuses(saved, refused, tokenizer):
     folder = saved("words", head="words")
     assert "there is no [MASK] in the text" in refused("fill", folder, "The cat sat.")
-    assert "longer than the maximum of the model: expected 40 tokens" in refused("fill", folder, "cat " * 60 + "[MASK]")
+    assert "maximum of the model: expected at most 40 tokens" in refused("fill", folder, "cat " * 60 + "[MASK]")
     assert "has no language modelling head" in refused("fill", saved("plain"), "The [MASK] sat.")
     assert "there is nothing at bert-tiny" in refused("fill", "bert-tiny", "The [MASK] sat.")
 

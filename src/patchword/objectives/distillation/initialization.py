@@ -14,7 +14,7 @@ DISTILBERT = (0, 2, 4, 7, 9, 11)  # teacher layers of 12, counted from 0
 
 @dataclass(frozen=True)
 class Copied:
-    """Which tensors were copied. copied: how many. initialized: names of the tensors that keep their random values."""
+    """Which tensors were copied. copied: their number. initialized: names of tensors that keep their random values."""
 
     copied: int
     initialized: tuple[str, ...]
