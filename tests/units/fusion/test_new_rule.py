@@ -8,9 +8,9 @@ from torch._subclasses import FakeTensorMode
 import patchword
 from patchword.fusion.rules import RULES, fuse
 from patchword.kernels.common import availability
-from support import toy_kernel
 from support.helpers import pixels
 from support.source_code import SOURCE, files, imported, tree_of
+from support.toys import toy_kernel
 from support.toys.toy_kernel import Affine, kernel, ran, rule
 from support.toys.worked_examples import documented_files
 

@@ -14,9 +14,9 @@ from patchword.fusion.rules import fuse
 from patchword.models import REGISTRY
 from patchword.weights.io import loading
 from patchword.weights.names import layouts
-from support import toy_family
 from support.helpers import pixels, randomise
 from support.source_code import SOURCE, files, imported, tree_of
+from support.toys import toy_family
 from support.toys.worked_examples import documented_files, worked_example
 
 # The lines that a new family adds outside its own files, by the file that the documentation names.

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-# Derived from the registers that the compiler uses, not measured. benchmarks/neighbours.py --tune tries others.
+# Derived from the registers that the compiler uses, not measured. benchmarks/depthwise_conv.py --tune tries others.
 EACH = 8  # channels per thread: 16 bytes of 16-bit numbers, one load
 WARPS, REGISTERS = 4, 128  # per program, per thread: four programs fill the registers of a multiprocessor
 PROGRAMS = 4  # per multiprocessor
