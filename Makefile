@@ -14,7 +14,7 @@ demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
 
 test: $(VENV)/.test lint types
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -16,10 +16,11 @@ def wrong_calls(tree: ast.AST) -> list[str]:
     wrong = [name for name in imported(tree) if name.partition(".")[0] in FORBIDDEN_MODULES]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
+            called = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
             if called in FORBIDDEN_CALLS:
                 wrong.append(called)
-            wrong += [ast.unparse(option) for option in node.keywords if ast.unparse(option) in UNSAFE_OPTIONS]
+            constants = [option for option in node.keywords if isinstance(option.value, ast.Constant)]
+            wrong += [option for option in map(ast.unparse, constants) if option in UNSAFE_OPTIONS]
     return wrong
 
 

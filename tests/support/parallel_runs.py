@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -26,13 +27,18 @@ from support.material import silent
 
 @dataclass(frozen=True)
 class Asked:
-    """A run. stop: (rank, steps): this process is asked to stop after so many steps; empty: none is"""
+    """A run.
+
+    stop: (rank, steps): this process is asked to stop after so many steps; empty: none is
+    after: a file; the run begins when it is there
+    """
 
     folder: str
     recipe: str
     settings: Sequence[str]
     resume: bool = False
     stop: Sequence[int] = ()
+    after: str = ""
 
 
 def do(run: Asked) -> bool:
@@ -108,6 +114,11 @@ class Workers:
                 subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             )
 
+    def wait_for(self, *files: Path) -> None:
+        """Wait until these files are there, or a process has ended."""
+        while not all(file.exists() for file in files) and all(process.poll() is None for process in self.processes):
+            time.sleep(0.05)
+
     def wait(self, seconds: float = 240) -> None:
         try:
             outputs = [process.communicate(timeout=seconds)[0] for process in self.processes]
@@ -127,4 +138,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     for fields, port in json.loads(Path(sys.argv[1]).read_text()):
         os.environ["MASTER_PORT"] = str(port)
+        while fields["after"] and not Path(fields["after"]).exists():
+            time.sleep(0.05)
         norms(Path(fields["folder"])) if fields["recipe"] == "norms" else do(Asked(**fields))

@@ -21,8 +21,13 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
+@cache
+def imported(tree: ast.AST) -> tuple[str, ...]:
     """Every module or name that an import statement loads, at any depth of the file."""
+    return tuple(_imported(tree))
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

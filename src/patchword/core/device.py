@@ -1,10 +1,11 @@
-"""The device and the precision of a run."""
+"""The device and the precision of a run, and copies of tensors to a device."""
 
 import os
 import platform
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from patchword import __version__
 from patchword.core.errors import UserError
@@ -30,6 +31,17 @@ def pick_precision(
     if asked != "auto":
         return asked
     return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+
+
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Copy a tensor to a device. CPU tensors are pinned so that the copy to a GPU is asynchronous.
+
+    A copy back to the CPU is synchronous, because its values may be read at once.
+    """
+    here = tensor.device.type == "cpu"
+    if here and torch.device(device).type == "cuda" and tensor.numel():
+        tensor = tensor.contiguous().pin_memory()
+    return tensor.to(device, non_blocking=here)
 
 
 def machine(device: torch.device) -> dict[str, Any]:

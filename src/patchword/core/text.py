@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 
 
 class Packed(NamedTuple):

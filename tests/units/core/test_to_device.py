@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 
 CPU = torch.device("cpu")
 GIVEN = {

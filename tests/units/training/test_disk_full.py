@@ -206,5 +206,5 @@ def test_a_disk_that_other_files_fill(whole, small_disk, monkeypatch, command, l
     (small_disk / "others").unlink()
     code, output, errors = command(*words)
     assert code == 0, errors
-    assert "resuming from epoch 1" in output
+    assert "resuming from epoch" in output  # which one depends on how many saves were done in time
     assert_the_same(folder, whole)

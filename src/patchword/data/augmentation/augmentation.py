@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Normalization
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 from patchword.data.augmentation.boxes import Crop, Erasing
 from patchword.data.augmentation.color import ColorJitter, ThreeAugment
 from patchword.data.augmentation.flip_shift_square import BlackSquare, Flip, Shift

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 from patchword.data.augmentation.geometry import bicubic, resampled
 from patchword.data.augmentation.random_draws import Draws, Purpose
 from patchword.data.augmentation.stage import StageContext, StagePlan, apply_to

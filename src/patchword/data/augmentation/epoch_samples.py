@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 from patchword.core.work_sharing import WorkSharing
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 from patchword.data.augmentation.boxes import box_mask
 from patchword.data.augmentation.random_draws import Draws, Purpose
 from patchword.data.augmentation.stage import StagePlan

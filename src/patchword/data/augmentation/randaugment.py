@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 from patchword.data.augmentation import color as colours
 from patchword.data.augmentation import geometry as places
 from patchword.data.augmentation import lookup_tables as tables

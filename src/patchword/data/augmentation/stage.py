@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 from patchword.data.augmentation.random_draws import Draws
 
 StagePlan = tuple[Tensor, ...]  # random choices of a stage, one entry per sample in each tensor

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Normalization
-from patchword.core.to_device import to_device
+from patchword.core.device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.augmentation.augmentation import Augmentation, SampleChanges, normalize
 from patchword.data.augmentation.epoch_samples import (

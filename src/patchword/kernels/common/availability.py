@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
+from patchword.core.tracing import trace_constant
+
 _MEASURED = ("3.6.",)
 _DTYPES = (torch.bfloat16, torch.float16)
 _TENSOR_TYPES = (Tensor, nn.Parameter, FakeTensor)
@@ -103,23 +105,23 @@ def is_usable(tensor: Tensor, self_test: SelfTest) -> bool:
     return self_test.passes(tensor.get_device())
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # recompiled for each transform
+@trace_constant  # recompiled for each transform
 def _is_transformed() -> bool:
     """True inside a transform of torch.func or under forward-mode automatic differentiation."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
+@trace_constant
 def _has_failed(what: str) -> bool:
     return any(test.what == what and not all(test.found.values()) for test in _SELF_TESTS)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch 2.11's compiler would return True
+@trace_constant  # torch 2.11's compiler would return True
 def is_exporting() -> bool:
     return torch.compiler.is_exporting()
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
+@trace_constant
 def is_installed() -> bool:
     return find_spec("triton") is not None
 
@@ -143,13 +145,13 @@ def short_dtype(tokens: Tensor, matrix: Tensor, *others: Tensor | None) -> torch
     return matrix.dtype if matrix.dtype in _DTYPES and tokens.dtype == matrix.dtype else None
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
+@trace_constant
 def is_hopper(index: int) -> bool:
     """True for Hopper GPUs, the only ones for which the launches were tuned."""
     return torch.version.hip is None and torch.cuda.get_device_capability(index) == (9, 0)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
+@trace_constant
 def has_warp_specialization(index: int) -> bool:
     """True if warp-specialised kernels can run: on Hopper GPUs, with the Triton versions they were measured with,
     because this part of Triton still changes."""

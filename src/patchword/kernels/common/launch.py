@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from patchword.core.tracing import trace_constant
+
 Grid = tuple[int, int, int]
 _UNALIGNED = 15  # Triton compiles another kernel for tensors whose address is not a multiple of 16 bytes
 
@@ -61,6 +63,6 @@ def fills_gpu(count: int, rows: int, device: int) -> bool:
     return count >= (least if cheap_launch else 2 * least)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler cannot query a GPU
+@trace_constant  # the compiler cannot query a GPU
 def _enough(rows: int, device: int) -> int:
     return int(0.7 * rows * sm_count(device))

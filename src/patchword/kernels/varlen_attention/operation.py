@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.text import Packed
+from patchword.core.tracing import trace_constant
 from patchword.kernels.varlen_attention.reference import varlen_attention_reference
 from patchword.kernels.varlen_attention.tuning import (
     DTYPES,
@@ -54,12 +55,12 @@ def has_varlen_attention_kernel(query: Tensor, width: int, dropout: float = 0.0)
     return drops
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
+@trace_constant
 def _is_recent(index: int) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(index) >= MIN_CAPABILITY
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
+@trace_constant
 def _has_dropout(index: int, width: int) -> bool:
     """True if the kernel has dropout for heads of this width; kernels that replace torch's own have none."""
     replacement = getattr(torch.nn.attention, "current_flash_attention_impl", lambda: None)()

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.errors import UserError
+from patchword.core.tracing import trace_constant
 from patchword.layers.attention.partition import Full
 
 RandomBlocks = Literal["seeded", "huggingface"]
@@ -146,7 +147,7 @@ def _counted(index: Tensor) -> Tensor:
     return counts
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # the compiler does not trace it
+@trace_constant
 def _read(random: RandomBlocks, seed: int, blocks: int, heads: int, block: int, count: int, positions: int) -> Tensor:
     inner = np.arange(1, blocks - 1)
     fixed = np.stack([np.zeros_like(inner), np.full_like(inner, blocks - 1), inner - 1, inner, inner + 1], axis=-1)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from patchword.core.device import to_device
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.core.to_device import to_device
 from patchword.layers import Frozen
 from patchword.recipes.vectors.sources import Source, Words
 

@@ -1,17 +1,21 @@
-"""Sharded weights: PyTorch's FSDP2, with files in the format of one process."""
+"""Sharded weights: PyTorch's FSDP2, with files in the format of one process.
+
+FSDP2 is imported where weights are sharded, because the import takes a second.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from patchword.training.parallel.gradient_sync import GradientSync
 from patchword.training.parallel.process_group import DataParallel
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
 
 _BLOCK = re.compile(r"(?:.*\.)?blocks\.\d+")
 
@@ -24,6 +28,8 @@ class Sharded(DataParallel):
     """
 
     def prepare(self, model: nn.Module) -> None:
+        from torch.distributed.fsdp import fully_shard
+
         super().prepare(model)
         for name, module in model.named_modules():
             if _BLOCK.fullmatch(name):
@@ -31,7 +37,7 @@ class Sharded(DataParallel):
         fully_shard(model)
 
     def gradient_sync(self, model: nn.Module, weights: Sequence[Tensor]) -> GradientSync:
-        return ShardedGradientSync(cast(FSDPModule, model), self.size)
+        return ShardedGradientSync(cast("FSDPModule", model), self.size)
 
     def save(self, model: nn.Module, write: Callable[[], None]) -> None:
         """Gather the weights from all processes; the main process writes them."""
@@ -49,7 +55,7 @@ class Sharded(DataParallel):
 class ShardedGradientSync:
     """FSDP2 averages the gradients over the processes; the factor `size` makes that a sum."""
 
-    def __init__(self, model: FSDPModule, size: int) -> None:
+    def __init__(self, model: "FSDPModule", size: int) -> None:
         self.model, self.size = model, size
 
     def backward(self, loss: Tensor, start: Tensor, last: bool) -> None:
@@ -69,11 +75,14 @@ def _gather_state_dict(module: nn.Module, state: dict[str, Tensor], prefix: str,
 
 def full(tensor: Tensor) -> Tensor:
     """Gather a sharded tensor. A collective: all processes must call it."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor  # a DTensor has it
+    return gathered
 
 
 def _shard(tensor: Tensor, own: Tensor) -> Tensor:
     """Return a full tensor, sharded as `own` is if that is sharded."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
     if not isinstance(own, DTensor):
         return tensor
     return distribute_tensor(tensor.to(own.device), own.device_mesh, own.placements, src_data_rank=None)

@@ -92,6 +92,7 @@ def activate(points, form="gelu"):
 
 
 @needs_triton
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="float32 matrices do not fit into the shared memory of a GPU")
 def test_the_exact_gelu_is_exact():
     """For x < 0, gelu(x) / x is erfc(|x| / sqrt(2)) / 2; for all x, gelu(x) - gelu(-x) = x."""
     grid, eps = torch.cat([torch.linspace(0.005, 5, 320), torch.linspace(5.1, 10, 64)]).to(DEVICE), 2**-23
@@ -130,7 +131,7 @@ def test_16_bit_tensors(dtype, width):
 @needs_triton
 def test_32_bit_tokens_and_16_bit_matrices():
     """As under autocast."""
-    tokens, weights = given(9, 96, 64)
+    tokens, weights = given(9, 96, 64, torch.float32)
     narrow = weights._replace(up=weights.up.half(), down=weights.down.half())
     found = by_kernel(tokens, narrow)
     assert found.dtype == torch.float32

@@ -52,8 +52,10 @@ def plan_of(folder: Path, together: bool) -> list[Asked]:
     if together:
         recipe, settings = CASES["plain"]
         found.append(Asked(str(folder / "two" / "sharded"), recipe, (*settings, "sharding=full")))
-        found.append(Asked(str(folder / "two" / "resumed"), recipe, settings, stop=(1, CUT)))
         found.append(Asked(str(folder / "two" / "norms"), "norms", ()))
+        resumed = str(folder / "two" / "resumed")
+        found.append(Asked(resumed, recipe, settings, stop=(1, CUT)))
+        found.append(Asked(resumed, recipe, (*settings, "sharding=full"), resume=True, after=str(folder / "continued")))
     return found
 
 
@@ -65,12 +67,11 @@ def runs(tmp_path_factory) -> Path:
     workers = Workers(plan_of(folder, together=True), folder / "plan")
     for run in plan_of(folder, together=False):
         assert do(run)
+    resumed = folder / "two" / "resumed"
+    workers.wait_for(resumed / "samples-0.jsonl", resumed / "samples-1.jsonl")  # written when the run has stopped
+    assert not do(Asked(str(resumed), *CASES["plain"], resume=True, stop=(0, CUT)))
+    (folder / "continued").touch()
     workers.wait()
-    again = Asked(str(folder / "two" / "resumed"), *CASES["plain"], resume=True, stop=(0, CUT))
-    assert not do(again)
-    Workers(
-        [Asked(again.folder, again.recipe, (*again.settings, "sharding=full"), resume=True)], folder / "more"
-    ).wait()
     return folder
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchword.core.device import to_device
 from patchword.core.text import Packed, Text
-from patchword.core.to_device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.randomness import order
 from patchword.data.text.batching.packing import batches_by_tokens

@@ -7,8 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from patchword.core.device import to_device
 from patchword.core.text import Pair, Text
-from patchword.core.to_device import to_device
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.randomness import order
 from patchword.data.text.batching.prefetch import prefetch

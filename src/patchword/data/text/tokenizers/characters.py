@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from patchword.core.device import to_device
 from patchword.core.errors import UserError
 from patchword.core.text import Text
-from patchword.core.to_device import to_device
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.batching.ragged import Ragged
 
