@@ -126,6 +126,13 @@ def is_installed() -> bool:
     return find_spec("triton") is not None
 
 
+def can_fuse(tokens: Tensor, matrix: Tensor, *others: Tensor | None) -> bool:
+    """True if an inference kernel may replace operations of torch: on a GPU, in 16 bits, if no gradient is needed."""
+    if not is_on_cuda(tokens) or needs_grad(tokens, matrix, *others):
+        return False
+    return short_dtype(tokens, matrix, *others) is not None
+
+
 def needs_grad(*parts: Tensor | None) -> bool:
     """True if gradients are enabled and at least one of the tensors requires one."""
     return torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in parts)

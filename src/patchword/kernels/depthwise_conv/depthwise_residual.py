@@ -7,15 +7,7 @@ depthwise_conv runs.
 import torch
 from torch import Tensor
 
-from patchword.kernels.common.availability import (
-    SelfTest,
-    TestInputs,
-    is_hopper,
-    is_on_cuda,
-    is_usable,
-    needs_grad,
-    short_dtype,
-)
+from patchword.kernels.common.availability import SelfTest, TestInputs, can_fuse, is_hopper, is_usable
 from patchword.kernels.common.register_op import empty_like_first, register_op
 from patchword.kernels.depthwise_conv.reference import depthwise_residual_reference
 from patchword.kernels.depthwise_conv.tuning import is_known, launch
@@ -23,7 +15,7 @@ from patchword.kernels.depthwise_conv.tuning import is_known, launch
 
 def has_depthwise_residual_kernel(tokens: Tensor, weight: Tensor, bias: Tensor) -> bool:
     """True on a Hopper GPU with Triton, for 16-bit tokens of a supported width, if no gradient is needed."""
-    if not is_on_cuda(tokens) or needs_grad(tokens, weight, bias) or short_dtype(tokens, weight, bias) is None:
+    if not can_fuse(tokens, weight, bias):
         return False
     width = tokens.shape[-1]
     same_width = weight.shape == (width, 1, 3, 3) and bias.shape == (width,)

@@ -11,15 +11,7 @@ from threading import local
 import torch
 from torch import Tensor
 
-from patchword.kernels.common.availability import (
-    SelfTest,
-    TestInputs,
-    is_hopper,
-    is_on_cuda,
-    is_usable,
-    needs_grad,
-    short_dtype,
-)
+from patchword.kernels.common.availability import SelfTest, TestInputs, can_fuse, is_hopper, is_usable, short_dtype
 from patchword.kernels.common.launch import fills_gpu
 from patchword.kernels.common.register_op import register_op
 from patchword.kernels.depthwise_conv.reference import SeparableWeights, separable_qkv_reference
@@ -30,8 +22,7 @@ _KEPT = local()
 
 def has_separable_qkv_kernel(tokens: Tensor, parts: Sequence[SeparableWeights]) -> bool:
     """True on a Hopper GPU with Triton, for 16-bit tokens of a supported width, if no gradient is needed."""
-    read = [tensor for part in parts for tensor in part] if is_on_cuda(tokens) else []
-    if not read or needs_grad(tokens, *read) or short_dtype(tokens, parts[0].matrix, *read) is None:
+    if not can_fuse(tokens, parts[0].matrix, *[tensor for part in parts for tensor in part]):
         return False
     return _fits(tokens.shape[-1], parts) and is_hopper(tokens.device.index) and is_usable(tokens, SELF_TEST)
 

@@ -13,11 +13,10 @@ from torch import Tensor
 from patchword.kernels.common.availability import (
     SelfTest,
     TestInputs,
+    can_fuse,
     has_warp_specialization,
     is_hopper,
-    is_on_cuda,
     is_usable,
-    needs_grad,
     short_dtype,
 )
 from patchword.kernels.common.launch import fills_gpu, sm_count
@@ -30,7 +29,7 @@ Run = Callable[[Tensor, Weights, float, str], Tensor]
 
 def has_fused_mlp_kernel(tokens: Tensor, weights: Weights) -> bool:
     """True on a Hopper GPU with Triton, for 16-bit tokens and supported sizes, if no gradient is needed."""
-    if not is_on_cuda(tokens) or needs_grad(tokens, *weights) or _dtype(tokens, weights) is None:
+    if not can_fuse(tokens, weights.up, *weights):
         return False
     hidden, width = weights.up.shape
     same_width = tokens.shape[-1:] == weights.scale.shape == weights.shift.shape == (width,)

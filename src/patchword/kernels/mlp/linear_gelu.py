@@ -7,15 +7,7 @@ matrices the product of cuBLAS is so much faster that a separate GELU costs less
 import torch
 from torch import Tensor
 
-from patchword.kernels.common.availability import (
-    SelfTest,
-    TestInputs,
-    is_hopper,
-    is_on_cuda,
-    is_usable,
-    needs_grad,
-    short_dtype,
-)
+from patchword.kernels.common.availability import SelfTest, TestInputs, can_fuse, is_hopper, is_usable, short_dtype
 from patchword.kernels.common.register_op import register_op
 from patchword.kernels.mlp.reference import linear_gelu_reference
 from patchword.kernels.mlp.tuning import LINEAR_GELU
@@ -23,7 +15,7 @@ from patchword.kernels.mlp.tuning import LINEAR_GELU
 
 def has_linear_gelu_kernel(tokens: Tensor, up: Tensor, bias: Tensor) -> bool:
     """True on a Hopper GPU with Triton, for 16-bit tokens and supported sizes, if no gradient is needed."""
-    if not is_on_cuda(tokens) or needs_grad(tokens, up, bias) or short_dtype(tokens, up, bias) is None:
+    if not can_fuse(tokens, up, bias):
         return False
     hidden, width = up.shape
     if tokens.shape[-1] != width or not is_hopper(tokens.device.index):

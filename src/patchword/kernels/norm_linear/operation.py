@@ -12,8 +12,8 @@ from torch import Tensor
 from patchword.kernels.common.availability import (
     SelfTest,
     TestInputs,
+    can_fuse,
     is_hopper,
-    is_on_cuda,
     is_usable,
     needs_grad,
     short_dtype,
@@ -28,9 +28,7 @@ def has_layer_norm_linear_kernel(
     tokens: Tensor, scale: Tensor, shift: Tensor, matrix: Tensor, bias: Tensor | None
 ) -> bool:
     """True on a Hopper GPU with Triton, for 16-bit tokens and supported sizes, if no gradient is needed."""
-    if not is_on_cuda(tokens) or needs_grad(tokens, scale, shift, matrix, bias):
-        return False
-    if short_dtype(tokens, matrix, scale, shift, bias) is None:
+    if not can_fuse(tokens, matrix, scale, shift, bias):
         return False
     outputs, width = matrix.shape
     fits = tokens.shape[-1] == width and scale.shape == shift.shape == (width,) and is_known(width, outputs)
@@ -39,7 +37,7 @@ def has_layer_norm_linear_kernel(
 
 def has_linear_residual_kernel(tokens: Tensor, branch: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
     """Like has_layer_norm_linear_kernel. A caller that has not computed the branch yet passes the tokens instead."""
-    if not is_on_cuda(tokens) or needs_grad(tokens, branch, matrix, bias) or short_dtype(tokens, matrix, bias) is None:
+    if needs_grad(branch) or not can_fuse(tokens, matrix, bias):
         return False
     outputs, width = matrix.shape
     fits = tokens.shape[:-1] == branch.shape[:-1] and tokens.shape[-1] == outputs and branch.shape[-1] == width

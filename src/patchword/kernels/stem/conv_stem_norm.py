@@ -7,15 +7,7 @@ all overlapping patches are copied first. The kernel (conv_stem_norm_triton) loa
 import torch
 from torch import Tensor
 
-from patchword.kernels.common.availability import (
-    SelfTest,
-    TestInputs,
-    is_hopper,
-    is_on_cuda,
-    is_usable,
-    needs_grad,
-    short_dtype,
-)
+from patchword.kernels.common.availability import SelfTest, TestInputs, can_fuse, is_hopper, is_usable, short_dtype
 from patchword.kernels.common.launch import sm_count
 from patchword.kernels.common.register_op import register_op
 from patchword.kernels.stem.reference import ConvStemWeights, conv_stem_norm_reference
@@ -34,7 +26,7 @@ from patchword.kernels.stem.tuning import (
 
 def has_conv_stem_norm_kernel(image: Tensor, parts: ConvStemWeights, stride: int, padding: int) -> bool:
     """True on a Hopper GPU with Triton, for 16-bit images and supported sizes, if no gradient is needed."""
-    if not is_on_cuda(image) or needs_grad(image, *parts) or short_dtype(image, parts.weight, *parts) is None:
+    if not can_fuse(image, parts.weight, *parts):
         return False
     width, channels, kernel, other = parts.weight.shape
     same_width = parts.bias.shape == parts.scale.shape == parts.shift.shape == (width,) and kernel == other
