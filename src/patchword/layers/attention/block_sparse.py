@@ -9,7 +9,7 @@ The softmax stays in the core: `attention_inputs` returns the queries and keys, 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +57,7 @@ class BlockSparse(Full):
 
     def read(self, blocks: int, heads: int) -> Tensor:
         """Returns the key blocks of all query blocks but the first and the last, (heads, blocks - 2, 5 + r)."""
-        plan = _read(self.random, self.seed, blocks, heads, self.block, self.count, self.positions)
-        return cast(Tensor, plan)
+        return _read(self.random, self.seed, blocks, heads, self.block, self.count, self.positions)
 
     def attention_inputs(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
