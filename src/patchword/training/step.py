@@ -14,7 +14,7 @@ from torch import Tensor
 
 from patchword.training.batch import Batch as Batch
 from patchword.training.monitor import StepMonitor
-from patchword.training.parallel.gradient_sync import LOCAL, GradientSync
+from patchword.training.parallel.gradient_sync import LOCAL, GradientSync, full
 
 Precision = str  # "float32" or "bfloat16"
 
@@ -103,9 +103,9 @@ class PlainStep(Step):
     def _clip(self) -> Tensor:
         """Clip the gradient, unless `clip_norm` is 0. Return its norm before clipping."""
         if self.clip_norm:
-            return _full(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip_norm, foreach=True))
+            return full(torch.nn.utils.clip_grad_norm_(self.weights(), self.clip_norm, foreach=True))
         gradients = [weight.grad for weight in self.weights() if weight.grad is not None]
-        return _full(torch.nn.utils.get_total_norm(gradients, foreach=True))
+        return full(torch.nn.utils.get_total_norm(gradients, foreach=True))
 
     def _apply_optimizer_unless(self, nonfinite: Tensor) -> None:
         """Apply the optimizer if the gradient is finite.
@@ -130,12 +130,6 @@ def nan_unless_finite(loss: Tensor) -> Tensor:
     So checking the gradient is enough, and every process that it is summed with finds the NaN, too.
     """
     return loss.detach() * 0 + 1
-
-
-def _full(norm: Tensor) -> Tensor:
-    """Return the norm over all processes, where each holds a shard of the weights."""
-    gathered: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # importing DTensor takes a second
-    return gathered
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:

@@ -1,14 +1,6 @@
 """Fixtures of the kernel tests."""
 
 import pytest
-import torch
-
-
-@pytest.fixture(autouse=True)
-def no_tf32(monkeypatch):
-    """Keeps the float32 references on a GPU in float32."""
-    if torch.cuda.is_available():
-        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 @pytest.fixture

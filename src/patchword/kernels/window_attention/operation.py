@@ -53,7 +53,7 @@ def window_attention(
     heads: of each group.
     dense: all tokens attend to all. Only then the kernel has dropout, and only short sequences are faster with it.
     convolutions: the depthwise convolutions of the groups. The kernel reads their weight and bias, so that it cannot
-        run if one was replaced by a module that computes something else, or has hooks.
+        run if one was replaced by a module that computes something else, has hooks, or has no bias.
     reference: computes the same with operations of torch.
     """
     width = qkv[0].shape[-1] // (3 if len(qkv) == 1 else 1)
@@ -62,7 +62,7 @@ def window_attention(
     worth_it = not dense or is_faster_than_sdpa(qkv[0], head)
     if (dropout and not has_dropout) or not worth_it or not has_window_kernel(qkv[0], head):
         return reference()
-    if not all(is_exactly(convolution, nn.Conv2d) for convolution in convolutions):
+    if not all(is_exactly(each, nn.Conv2d) and each.bias is not None for each in convolutions):
         return reference()
     return window_attention_kernel(qkv, [build() for build in groups], heads, scale, dropout)
 

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from patchword.training.checkpoint.checkpoint import Checkpoints, Log
 from patchword.training.loop import State
+from patchword.training.parallel.gradient_sync import full
 from patchword.training.parallel.process_group import DataParallel, SingleProcess
-from patchword.training.parallel.sharded import full, shard_like
+from patchword.training.parallel.sharded import shard_like
 
 
 class SharedCheckpoints(Checkpoints):

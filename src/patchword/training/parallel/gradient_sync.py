@@ -126,3 +126,9 @@ class AllReduce:
             found[-1].weights.append(weight)
             space_left -= needed
         return found
+
+
+def full(tensor: Tensor) -> Tensor:
+    """Gather a sharded tensor. A collective: all processes must call it."""
+    gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor  # a DTensor has it
+    return gathered

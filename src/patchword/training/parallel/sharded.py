@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from patchword.training.parallel.gradient_sync import GradientSync
+from patchword.training.parallel.gradient_sync import GradientSync, full
 from patchword.training.parallel.process_group import DataParallel
 
 if TYPE_CHECKING:
@@ -71,12 +71,6 @@ class ShardedGradientSync:
 def _gather_state_dict(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
     for name, tensor in state.items():
         state[name] = full(tensor)
-
-
-def full(tensor: Tensor) -> Tensor:
-    """Gather a sharded tensor. A collective: all processes must call it."""
-    gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor  # a DTensor has it
-    return gathered
 
 
 def _shard(tensor: Tensor, own: Tensor) -> Tensor:

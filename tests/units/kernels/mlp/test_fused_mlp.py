@@ -102,8 +102,8 @@ def test_the_exact_gelu_is_exact():
         reference = torch.special.erfc(points / 2**0.5)
         found = 2 * both[:128].double() / -points.double()
         ours, theirs = ((each - exact).abs().max() for each in (found, reference))
-        assert ours <= 4 * max(theirs, eps / 2)
-        assert (both[128:] - both[:128] - points).abs().max() <= eps * points.max()
+        assert ours <= 3 * max(theirs, eps / 2)
+        assert (both[128:] - both[:128] - points).abs().max() <= 0.75 * eps * points.max()
 
 
 @needs_triton

@@ -174,6 +174,14 @@ def test_hooks_are_called(taken):
     assert len(taken) == 1
 
 
+def test_a_convolution_without_a_bias_uses_the_reference(taken):
+    attention, tokens = cswin(), pixels(1, GRID.tokens, 32).to(DEVICE)
+    for pattern in attention.patterns:
+        pattern.position.convolution.bias = None
+    assert attention(tokens, SCOPE).shape == tokens.shape
+    assert not taken
+
+
 def test_a_compiler_sees_one_operation(taken):
     seen, attention = [], swin()
 

@@ -50,10 +50,13 @@ def random_model() -> Model:
 
 def taught(model: Model) -> Distillation:
     teacher = frozen(tiny(seed=1))
-    look = lambda images: Recorded(teacher(images))  # noqa: E731
     lessons = [Weighted(0.5, SoftTargets(2.0))]
     return Distillation(
-        lambda answer: Classification(answer), lambda images: Recorded(model(images)), look, lessons, 0.5
+        lambda answer: Classification(answer),
+        lambda images: Recorded(model(images)),
+        lambda images: Recorded(teacher(images)),
+        lessons,
+        0.5,
     )
 
 
