@@ -46,8 +46,8 @@ def timm_table(name):
 @torch.no_grad()
 def test_output_equals_timms(golden, loaded):
     _, images, output, config = golden
-    told = {field: tuple(value) if isinstance(value, list) else value for field, value in config.items()}
-    assert loaded.card.config.items() >= told.items()  # all of it read off the shapes
+    printed = {field: tuple(value) if isinstance(value, list) else value for field, value in config.items()}
+    assert loaded.card.config.items() >= printed.items()  # all of it read off the shapes
     assert difference(loaded(images), output) < 1e-5
 
 

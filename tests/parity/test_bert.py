@@ -274,11 +274,11 @@ POOLINGS = [  # of older folders, then of newer ones
 ]
 
 
-@pytest.mark.parametrize(("pooling", "told"), POOLINGS, ids=str)
+@pytest.mark.parametrize(("pooling", "modules"), POOLINGS, ids=str)
 @pytest.mark.parametrize("normalize", [False, True])
 @torch.no_grad()
-def test_a_sentence_folder_keeps_its_pooling(pooling, told, normalize, tmp_path):
-    theirs = sentence_folder(tmp_path, told, normalize)
+def test_a_sentence_folder_keeps_its_pooling(pooling, modules, normalize, tmp_path):
+    theirs = sentence_folder(tmp_path, modules, normalize)
     model = patchword.load(tmp_path)
     tokens = theirs(BATCH.ids, BATCH.mask.long(), BATCH.segments).last_hidden_state
     assert difference(model(BATCH), by_hand(tokens, pooling, normalize)) < 1e-5
@@ -287,7 +287,7 @@ def test_a_sentence_folder_keeps_its_pooling(pooling, told, normalize, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "modules",
     [
         {"pooling_mode_max_tokens": True},
         {"pooling_mode_mean_sqrt_len_tokens": True},
@@ -298,8 +298,8 @@ def test_a_sentence_folder_keeps_its_pooling(pooling, told, normalize, tmp_path)
     ],
     ids=str,
 )
-def test_another_pooling_is_refused(told, tmp_path):
-    sentence_folder(tmp_path, told)
+def test_another_pooling_is_refused(modules, tmp_path):
+    sentence_folder(tmp_path, modules)
     with pytest.raises(UserError, match="unsupported pooling"):
         patchword.load(tmp_path)
 

@@ -215,11 +215,11 @@ def test_an_unread_pooler_is_written_as_zeros_and_dropped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "told", [{"attention_type": "original_full"}, {"rescale_embeddings": True}, {"use_bias": False}]
+    "fields", [{"attention_type": "original_full"}, {"rescale_embeddings": True}, {"use_bias": False}]
 )
-def test_another_big_bird_is_refused(told, tmp_path):
-    their_own("pooled", **told).save_pretrained(tmp_path)
-    with pytest.raises(UserError, match=f"this Big Bird differs from the paper's: expected {next(iter(told))}"):
+def test_another_big_bird_is_refused(fields, tmp_path):
+    their_own("pooled", **fields).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=f"this Big Bird differs from the paper's: expected {next(iter(fields))}"):
         patchword.load(tmp_path)
 
 

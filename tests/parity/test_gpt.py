@@ -193,7 +193,7 @@ def test_what_is_written_is_what_they_write(name, beams, tmp_path):
     longest = max(map(len, prompts))
     ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    told = theirs.generate(
+    printed = theirs.generate(
         ids,
         attention_mask=mask,
         max_new_tokens=10,
@@ -208,7 +208,7 @@ def test_what_is_written_is_what_they_write(name, beams, tmp_path):
         found = generate(steps, Greedy(), 10, [end])
     else:
         found = [text[0] for text in beam_search(steps, beams, 10, [end])]
-    for text, row in zip(found, told[:, longest:].tolist(), strict=True):
+    for text, row in zip(found, printed[:, longest:].tolist(), strict=True):
         expected = row[: row.index(end)] if end in row else row
         assert list(text.tokens) == expected
 

@@ -150,7 +150,7 @@ def test_the_released_size_is_the_models(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("fields", "text"),
     [
         ({"trigram_input": False}, "trigram_input"),
         ({"use_bottleneck_attention": True}, "use_bottleneck_attention"),
@@ -158,8 +158,8 @@ def test_the_released_size_is_the_models(tmp_path):
         ({"key_query_shared_bottleneck": False}, "key_query_shared_bottleneck"),
     ],
 )
-def test_another_mobilebert_is_refused(told, text, tmp_path):
-    their_own("pooled", **told).save_pretrained(tmp_path)
+def test_another_mobilebert_is_refused(fields, text, tmp_path):
+    their_own("pooled", **fields).save_pretrained(tmp_path)
     with pytest.raises(UserError, match=f"this MobileBERT differs from the paper's: expected {text}"):
         patchword.load(tmp_path)
 

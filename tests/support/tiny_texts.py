@@ -56,11 +56,11 @@ def refusal(command: Callable[..., tuple[int, str, str]], *words: object) -> str
     """Assert that the command fails with one message and exit code 2 and writes nothing; return the message."""
     assert not Path("pyproject.toml").exists(), "a test of what is written works in a folder of its own"
     before = _contents()
-    code, told, complaint = command(*words)
-    assert code == 2, (told, complaint)
+    code, output, complaint = command(*words)
+    assert code == 2, (output, complaint)
     assert complaint.startswith("error: ")
     assert complaint.count("error:") == 1
-    assert "Traceback" not in told + complaint
+    assert "Traceback" not in output + complaint
     assert _contents() == before
     return " ".join(complaint.split())
 

@@ -38,22 +38,22 @@ def test_stops_lose_no_step(tmp_path, name, capsys):
             wait_for(process, lambda folder=folder, before=before: acknowledged(folder) > before)
             time.sleep(rng.uniform(0, 0.4))
             if stops == STOPS or process.poll() is not None:
-                told = finished(process)
-                assert begun_at(told) == place
+                output = finished(process)
+                assert begun_at(output) == place
                 break
             asked = time.time()
             process.send_signal(number)
-            told = process.communicate()[0]
+            output = process.communicate()[0]
             if process.returncode == 0:  # it finished before the signal
                 break
             kept = (folder / "checkpoints" / acknowledged(folder)).stat().st_ctime  # when it was renamed
             longest, ended = max(longest, kept - asked), max(ended, time.time() - asked)
             stops += 1
-            assert process.returncode == 128 + number, told
-            assert "Traceback" not in told
-            assert begun_at(told) == place
+            assert process.returncode == 128 + number, output
+            assert "Traceback" not in output
+            assert begun_at(output) == place
             place = whole_place(folder)
-            words = shlex.split(re.search(r"Resume with:\n\s*(.*)", told)[1])
+            words = shlex.split(re.search(r"Resume with:\n\s*(.*)", output)[1])
             assert words == ["patchword", "train", f"{folder}/recipe.yaml", *_place(folder), "--resume"]
         assert_the_same(folder, whole)
         runs += 1

@@ -33,8 +33,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
             main()
         except SystemExit as ended:
             code = int(ended.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run
 
@@ -53,6 +53,23 @@ def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     from matplotlib.figure import Figure
 
     monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: file.write(b"<svg></svg>"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _rough_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Outside the tests of reports, figures are drawn without a layout, which takes as long as drawing them."""
+    from matplotlib.figure import Figure
+
+    save = Figure.savefig
+
+    def saved(figure: Figure, file: object, **settings: object) -> None:
+        figure.set_layout_engine("none")
+        save(figure, file, **settings | {"bbox_inches": None})
+
+    with pytest.MonkeyPatch.context() as patch:
+        if "reports" not in request.path.parts:
+            patch.setattr(Figure, "savefig", saved)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -91,10 +91,10 @@ def test_bad_sizes_are_refused():
 
 
 def test_the_verb_checks_and_draws(command, tmp_path):
-    code, told, _ = command(
+    code, output, _ = command(
         "attention-as-convolution", "--kernel", "3", "--patch", "2", "--image", "6", "--out", str(tmp_path), "--json"
     )
-    found = json.loads(told)["layers"][0]
+    found = json.loads(output)["layers"][0]
     assert (code, found["heads"], found["formula"], found["idle"]) == (0, 9, 9, 0)
     assert found["error"] < 1e-5
     assert {path.name for path in tmp_path.iterdir()} == {"kernel-3-patches-2.svg", "kernel-3-patches-2.png"}
@@ -112,9 +112,9 @@ def test_a_kernel_of_a_file(command, tmp_path):
         "--out",
         str(tmp_path / "out"),
     ]
-    code, told, _ = command("attention-as-convolution", *words, "--tensor", "conv.weight")
+    code, output, _ = command("attention-as-convolution", *words, "--tensor", "conv.weight")
     assert code == 0
-    assert "1 -> 4" in told
+    assert "1 -> 4" in output
     code, _, complaint = command("attention-as-convolution", *words, "--tensor", "conv.weigth")
     assert code == 2
     assert "did you mean 'conv.weight'" in complaint

@@ -254,16 +254,16 @@ def test_blocks_are_listed_in_order():
 
 def test_json_says_the_same():
     cost = count(card_of("vit-exercise"), BLOCK)
-    told = json.loads(json.dumps(cost.to_json()))
-    assert told["parameters"] == 49_984
-    assert told["macs"] == {"linear": 2_457_600, "attention": 320_000, "convolution": 0, "total": 2_777_600}
-    assert told["input"] == [1, 1, 28, 28]
-    assert told["convention"] == CONVENTION
-    assert sum(step["macs"]["value"] for step in told["steps"] if "macs" in step) == 2_777_600
-    assert sum(step["parameters"]["value"] for step in told["steps"] if "parameters" in step) == 49_984
-    used = {letter for step in told["steps"] for kind in ("macs", "parameters") if kind in step
+    printed = json.loads(json.dumps(cost.to_json()))
+    assert printed["parameters"] == 49_984
+    assert printed["macs"] == {"linear": 2_457_600, "attention": 320_000, "convolution": 0, "total": 2_777_600}
+    assert printed["input"] == [1, 1, 28, 28]
+    assert printed["convention"] == CONVENTION
+    assert sum(step["macs"]["value"] for step in printed["steps"] if "macs" in step) == 2_777_600
+    assert sum(step["parameters"]["value"] for step in printed["steps"] if "parameters" in step) == 49_984
+    used = {letter for step in printed["steps"] for kind in ("macs", "parameters") if kind in step
             for letter in step[kind]["working"].split(" = ")[0] if letter.isalpha() and letter != "x"}  # fmt: skip
-    assert used == told["symbols"].keys()
+    assert used == printed["symbols"].keys()
 
 
 @pytest.mark.parametrize(("name", "overrides"), CONFIGS, ids=str)

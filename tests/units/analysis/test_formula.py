@@ -169,7 +169,7 @@ def test_the_peak_of_memory_is_not_below_what_is_held():
 
 
 def test_the_formulas_are_printed_with_their_numbers(command):
-    code, told, _ = command("cost", "--formula")
+    code, output, _ = command("cost", "--formula")
     assert code == 0
     for numbers in (
         "2 x 56 x 56 x 56 x 56 x 96 = 2,003,828,736",
@@ -177,20 +177,20 @@ def test_the_formulas_are_printed_with_their_numbers(command):
         "sw x (h + w) x h x w x C",
         "(7 x 56 + 7 x 56 + 27) x 56 x 56 x 96 = 359,761,920",
     ):
-        assert numbers in told
-    assert told.count("  equal\n") == 4
-    assert "three times 9" in told
+        assert numbers in output
+    assert output.count("  equal\n") == 4
+    assert "three times 9" in output
 
 
 def test_a_difference_is_printed_with_its_reason(command):
-    _, told, _ = command("cost", "swin-tiny", "--formula", "--set", "image=[232, 224]")
-    assert told.count("  equal\n") == 2
-    assert "more than the formula: groups of 7 x 7 pad the map to 63 x 56" in told
+    _, output, _ = command("cost", "swin-tiny", "--formula", "--set", "image=[232, 224]")
+    assert output.count("  equal\n") == 2
+    assert "more than the formula: groups of 7 x 7 pad the map to 63 x 56" in output
 
 
 def test_the_formulas_as_json(command):
-    code, told, _ = command("cost", "cswin-base", "--formula", "--set", "image=384", "--json")
-    answer = json.loads(told)
+    code, output, _ = command("cost", "cswin-base", "--formula", "--set", "image=384", "--json")
+    answer = json.loads(output)
     assert code == 0
     assert (answer["model"], answer["height"], answer["channels"]) == ("cswin-base", 96, 96)
     assert [layer["kind"] for layer in answer["layers"]] == ["global", "window", "cross-shaped", "pale"]
@@ -220,10 +220,10 @@ def test_options_that_do_not_go_together(command, words, message):
 def test_the_picture_is_drawn_where_asked(command, monkeypatch):
     sides = []
     monkeypatch.setattr("patchword.analysis.formula.measured", lambda kind, sizes, device: sides.append(sizes) or 0.01)
-    code, told, _ = command("cost", "vit-base-16", "--formula", "--out", "drawn")
+    code, output, _ = command("cost", "vit-base-16", "--formula", "--out", "drawn")
     assert code == 0
     assert [size.height for size in sides[:4]] == [7, 14, 21, 28]
-    assert told.endswith("written: drawn/formula.png\nwritten: drawn/formula.svg\n")
+    assert output.endswith("written: drawn/formula.png\nwritten: drawn/formula.svg\n")
     with Image.open("drawn/formula.png") as picture:
         assert picture.width > 800
     text = " ".join(ElementTree.parse("drawn/formula.svg").getroot().itertext())

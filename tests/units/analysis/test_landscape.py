@@ -133,9 +133,9 @@ def test_one_scale_for_all_runs():
 def test_from_the_command_to_the_files(command, runs, tmp_path, monkeypatch, more):
     if more:
         monkeypatch.setattr(pictures, "drawn", lambda _, kind: {"png": b"\x89PNG", "svg": b"<svg"}[kind])
-    code, told, complaint = command("landscape", *runs, "--out", tmp_path / "out" / "both.png", *FEW, *more, "--json")
+    code, output, complaint = command("landscape", *runs, "--out", tmp_path / "out" / "both.png", *FEW, *more, "--json")
     assert code == 0, complaint
-    rows = json.loads(told)["runs"]
+    rows = json.loads(output)["runs"]
     assert [row["run"] for row in rows] == ["one", "two"]
     assert rows[0]["loss"] == rows[1]["loss"] <= rows[0]["highest_loss"]
     with np.load(tmp_path / "out" / "both.npz", allow_pickle=False) as kept:

@@ -90,16 +90,16 @@ def test_the_sample_is_what_the_run_learned_from_and_the_loss_is_plain(run):
 
 
 def test_from_the_command_to_the_report(command, run):
-    code, told, complaint = command("sharpness", run, *FEW)
+    code, output, complaint = command("sharpness", run, *FEW)
     assert code == 0, complaint
-    assert "64 of" in told
-    assert "Evaluation mode" in told
+    assert "64 of" in output
+    assert "Evaluation mode" in output
     kept = json.loads((run / "sharpness.json").read_text())
     assert kept["sample"]["count"] == 64
     assert len(kept["eigenvalues"]) == 2
     assert kept["epsilon"]["rise"] >= kept["epsilon"]["one_step"]
-    code, told, _ = command("sharpness", run, *FEW, "--json")
-    assert {**json.loads(told), "seconds": 0} == {**kept, "seconds": 0, "run": json.loads(told)["run"]}
+    code, output, _ = command("sharpness", run, *FEW, "--json")
+    assert {**json.loads(output), "seconds": 0} == {**kept, "seconds": 0, "run": json.loads(output)["run"]}
     assert command("evaluate", run)[0] == 0
     page = (run / "report.html").read_text()
     assert '<section id="sharpness">' in page
@@ -133,9 +133,9 @@ def test_text_runs(command, tmp_path, monkeypatch):
     fields = [*QUICK, f"train={table}", f"tokenizer={tmp_path / 'words'}", "epochs=1", "batch_size=8", "validation=0.5"]
     code, _, complaint = command("train", "classify-text", "--name", "texts", *fields)
     assert code == 0, complaint
-    code, told, complaint = command("sharpness", "texts", *FEW)
+    code, output, complaint = command("sharpness", "texts", *FEW)
     assert code == 0, complaint
-    assert "training texts of train.csv" in told
+    assert "training texts of train.csv" in output
     assert command("evaluate", "runs/texts")[0] == 0
     assert '<section id="sharpness">' in (tmp_path / "runs/texts/report.html").read_text()
     table.write_text(table.read_text().replace("film", "day"))

@@ -96,15 +96,15 @@ def test_a_text_that_cannot_be_is_refused():
 
 
 def test_cost_tells_a_text_model(command):
-    code, told, _ = command("cost", "bert-base")
+    code, output, _ = command("cost", "bert-base")
     assert code == 0
-    assert "bert-base, input 1 x 128\n" in told
-    assert re.search(r"embedding +0 +23,837,184\n +encoder\.blocks\.0 to 11 +11,173,625,856 +85,054,464\n", told)
-    assert re.search(r"head +589,824 +590,592\n", told)
-    assert re.search(r"total +11,174,215,680 MACs\n +parameters +109,482,240\n", told)
-    assert "per image or text;" in " ".join(told.split())
-    _, told, _ = command("cost", "bert-base", "--block", 0)
-    assert "3 x N x D x D = 3 x 128 x 768 x 768 = 226,492,416" in told
+    assert "bert-base, input 1 x 128\n" in output
+    assert re.search(r"embedding +0 +23,837,184\n +encoder\.blocks\.0 to 11 +11,173,625,856 +85,054,464\n", output)
+    assert re.search(r"head +589,824 +590,592\n", output)
+    assert re.search(r"total +11,174,215,680 MACs\n +parameters +109,482,240\n", output)
+    assert "per image or text;" in " ".join(output.split())
+    _, output, _ = command("cost", "bert-base", "--block", 0)
+    assert "3 x N x D x D = 3 x 128 x 768 x 768 = 226,492,416" in output
 
 
 def test_cost_takes_a_number_of_tokens(command):
@@ -114,20 +114,20 @@ def test_cost_takes_a_number_of_tokens(command):
     assert (cost["input"], cost["part"]) == ([1, 512], "head")
     assert cost["macs"]["total"] == 512 * 128 * (128 + 30_522)
     assert cost["convention"] == CONVENTION
-    _, told, _ = command("cost", "bert-tiny", "--tokens", 5, "--block", 1)
-    assert "h x N x N x d = 2 x 5 x 5 x 64 = 3,200" in told
+    _, output, _ = command("cost", "bert-tiny", "--tokens", 5, "--block", 1)
+    assert "h x N x N x d = 2 x 5 x 5 x 64 = 3,200" in output
     saved = patchword.save(tiny_text(), "saved")
     assert json.loads(command("cost", saved, "--tokens", 9, "--json")[1])["input"] == [1, 9]
 
 
 def test_show_and_models_tell_a_text_model(command):
-    _, told, _ = command("show", "bert-tiny", "--set", "head=pretraining")
-    assert re.search(r"words: Embedding\(30522, 128\) +1 x 128 x 128 +3,906,816\n", told)
-    assert re.search(r"0 \.\. 1: Block x 2 +1 x 128 x 128 +396,544\n", told)
-    assert re.search(r"output: TiedLinear +1 x 128 x 30522 +30,522\n", told)
-    assert re.search(r"input 1 x 128;", told)
-    _, told, _ = command("models", "bert-*")
-    assert re.search(r"bert-base .* 109,482,240 .* 11,174,215,680 .* 128 .* arXiv:1810\.04805", told)
+    _, output, _ = command("show", "bert-tiny", "--set", "head=pretraining")
+    assert re.search(r"words: Embedding\(30522, 128\) +1 x 128 x 128 +3,906,816\n", output)
+    assert re.search(r"0 \.\. 1: Block x 2 +1 x 128 x 128 +396,544\n", output)
+    assert re.search(r"output: TiedLinear +1 x 128 x 30522 +30,522\n", output)
+    assert re.search(r"input 1 x 128;", output)
+    _, output, _ = command("models", "bert-*")
+    assert re.search(r"bert-base .* 109,482,240 .* 11,174,215,680 .* 128 .* arXiv:1810\.04805", output)
     assert json.loads(command("models", "bert-tiny", "--json")[1])[0]["input"] == [128]
 
 
@@ -156,8 +156,8 @@ def test_the_reports_cost_is_of_one_text():
 def test_what_a_text_model_cannot_do_is_said_in_one_line(command, words, message):
     patchword.save(tiny_text(), "saved")
     before = everything_below(Path.cwd())
-    code, told, complaint = command(*words)
-    assert (code, told) == (2, "")
+    code, output, complaint = command(*words)
+    assert (code, output) == (2, "")
     assert complaint.startswith(f"error: {message}")
     assert complaint.count("error:") == 1
     assert everything_below(Path.cwd()) == before

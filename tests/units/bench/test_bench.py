@@ -60,16 +60,16 @@ def test_what_only_the_first_steps_cost_is_not_counted(monkeypatch, cuda_graphs,
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "expected"),
     [
         ("/usr/bin/patchword", "patchword"),
         ("benchmarks/bert_training.py", "python benchmarks/bert_training.py"),
         ("/usr/lib/patchword/__main__.py", "python -m patchword"),
     ],
 )
-def test_a_command_is_told_as_it_was_typed(program, told, monkeypatch):
+def test_a_command_is_told_as_it_was_typed(program, expected, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program, "--seconds", "3"])
-    assert as_typed() == f"{told} --seconds 3"
+    assert as_typed() == f"{expected} --seconds 3"
 
 
 def test_ours_is_compared_with_each_other(tmp_path):

@@ -87,11 +87,11 @@ def refused(command):
 
     def run(*words: object) -> str:
         before = {path: path.read_bytes() if path.is_file() else b"" for path in everything_below(Path.cwd())}
-        code, told, complaint = command(*words)
-        assert code == 2, (told, complaint)
+        code, output, complaint = command(*words)
+        assert code == 2, (output, complaint)
         assert complaint.startswith("error: ")
         assert complaint.count("error:") == 1
-        assert "Traceback" not in told + complaint
+        assert "Traceback" not in output + complaint
         after = {path: path.read_bytes() if path.is_file() else b"" for path in everything_below(Path.cwd())}
         assert after == before
         return complaint
@@ -113,16 +113,16 @@ def test_an_unknown_model_names_the_nearest(refused):
 
 def test_a_width_the_heads_do_not_divide(refused):
     for words in (train_words("model.heads=3"), ["cost", "vit-exercise", "--set", "heads=3"]):
-        told = refused(*words)
-        assert re.search(r"width \d+ cannot be shared by 3 heads", told)
-        assert "try heads=" in told
+        output = refused(*words)
+        assert re.search(r"width \d+ cannot be shared by 3 heads", output)
+        assert "try heads=" in output
 
 
 def test_an_image_the_patch_does_not_divide(refused):
     assert "8 x 8 cannot be cut into patches of 3 x 3" in refused(*train_words("model.patch=3"))
-    told = refused("cost", "vit-base-16", "--set", "image=[224, 230]")
-    assert "224 x 230 cannot be cut into patches of 16 x 16" in told
-    assert "resize the image to 224 x 224" in told
+    output = refused("cost", "vit-base-16", "--set", "image=[224, 230]")
+    assert "224 x 230 cannot be cut into patches of 16 x 16" in output
+    assert "resize the image to 224 x 224" in output
 
 
 def test_a_wrong_number_of_channels(refused):
@@ -138,14 +138,14 @@ def test_a_truncated_idx_file(refused, file):
     write_idx_set(Path("data/fashion-mnist"))
     path = Path("data/fashion-mnist") / file
     path.write_bytes(path.read_bytes()[:-3])
-    told = refused(*train_words(recipe="fashion-mnist-vit"))
-    assert re.search(rf"{file} is truncated: expected [\d,]+ bytes", told)
+    output = refused(*train_words(recipe="fashion-mnist-vit"))
+    assert re.search(rf"{file} is truncated: expected [\d,]+ bytes", output)
 
 
 def test_a_label_out_of_range(refused):
     write_idx_set(Path("data/fashion-mnist"), labels=[1, 2, 3, 10])
-    told = refused(*train_words(recipe="fashion-mnist-vit"))
-    assert "the label of sample 3 of fashion-mnist is out of range: expected 0 to 9 (10 classes), got 10" in told
+    output = refused(*train_words(recipe="fashion-mnist-vit"))
+    assert "the label of sample 3 of fashion-mnist is out of range: expected 0 to 9 (10 classes), got 10" in output
     assert "sample" in refused(*train_words("model.classes=9"))
 
 
@@ -183,18 +183,18 @@ def test_a_checkpoint_of_another_shape(refused, mine):
     tensors["head.linear.weight"] = tensors["head.linear.weight"][:, :-1].contiguous()
     save_file(tensors, mine / "model.safetensors")
     for words in (["evaluate", mine], ["predict", mine, write_picture(Path("a.png"))], ["cost", mine]):
-        told = refused(*words)
-        assert "does not fit 'vit-exercise': 1 tensors differ" in told
-        assert "misshapen   head.linear.weight: expected (10, 16), got (10, 15)" in told
+        output = refused(*words)
+        assert "does not fit 'vit-exercise': 1 tensors differ" in output
+        assert "misshapen   head.linear.weight: expected (10, 16), got (10, 15)" in output
 
 
 @pytest.mark.parametrize("name", ["model.pt", "pytorch_model.bin", "model.safetensors"])
 def test_a_pickle(refused, mine, name):
     (mine / "model.safetensors").unlink()
     (mine / name).write_bytes(pickle.dumps({"weight": [1.0]}))
-    told = refused("cost", mine / name)
-    assert f"{name} is a pickle, which can run any code when it is opened" in told
-    assert "convert it once" in told
+    output = refused("cost", mine / name)
+    assert f"{name} is a pickle, which can run any code when it is opened" in output
+    assert "convert it once" in output
     assert "is a pickle" in refused("cost", mine)
 
 
@@ -347,8 +347,8 @@ def test_the_version(command):
 
 
 def test_cost_as_json(command):
-    code, told, _ = command("cost", "vit-exercise", "--block", 0, "--json")
-    cost = json.loads(told)
+    code, output, _ = command("cost", "vit-exercise", "--block", 0, "--json")
+    cost = json.loads(output)
     assert code == 0
     assert (cost["parameters"], cost["macs"]["total"]) == (49_984, 2_777_600)
     assert (cost["macs"]["linear"], cost["macs"]["attention"]) == (2_457_600, 320_000)
@@ -360,36 +360,36 @@ def test_cost_as_json(command):
 
 
 def test_cost_in_words(command):
-    _, told, _ = command("cost", "vit-exercise", "--block", 0, "--steps")
-    assert "query, key, value   3 x N x D x D = 3 x 50 x 64 x 64 = 614,400" in told
-    assert re.search(r"linear layers +2,457,600 MACs\n +attention products +320,000 MACs\n", told)
-    assert re.search(r"total +2,777,600 MACs\n +parameters +49,984\n", told)
-    assert "N = 50 (tokens)" in told
+    _, output, _ = command("cost", "vit-exercise", "--block", 0, "--steps")
+    assert "query, key, value   3 x N x D x D = 3 x 50 x 64 x 64 = 614,400" in output
+    assert re.search(r"linear layers +2,457,600 MACs\n +attention products +320,000 MACs\n", output)
+    assert re.search(r"total +2,777,600 MACs\n +parameters +49,984\n", output)
+    assert "N = 50 (tokens)" in output
     _, whole, _ = command("cost", "vit-exercise")
     assert re.search(r"stages\.0\.encoder\.blocks\.0 to 3 +11,110,400 +199,936\n", whole)
     assert re.search(r"parameters +205,066\n", whole)
 
 
 def test_cost_names_the_directions_of_shared_heads(command):
-    _, told, _ = command("cost", "cswin-mini", "--block", 0)
-    assert re.findall(r"query x key, (\w+)", told) == ["vertical", "horizontal"]
-    _, told, _ = command("cost", "pale-mini", "--block", 0)
-    assert re.findall(r"query x key, (\w+)", told) == ["rows", "columns"]
+    _, output, _ = command("cost", "cswin-mini", "--block", 0)
+    assert re.findall(r"query x key, (\w+)", output) == ["vertical", "horizontal"]
+    _, output, _ = command("cost", "pale-mini", "--block", 0)
+    assert re.findall(r"query x key, (\w+)", output) == ["rows", "columns"]
     assert "query x key  " in command("cost", "swin-mini", "--block", 0)[1]
 
 
 def test_show_tells_convolutions_in_few_words(command):
-    _, told, _ = command("show", "resnet-mini")
-    assert "convolution: Conv2d(16 -> 32, 3 x 3, stride 2)  1 x 32 x 14 x 14  4,608\n" in told
-    assert "norm: BatchNorm2d(32)  1 x 32 x 14 x 14  64\n" in told
+    _, output, _ = command("show", "resnet-mini")
+    assert "convolution: Conv2d(16 -> 32, 3 x 3, stride 2)  1 x 32 x 14 x 14  4,608\n" in output
+    assert "norm: BatchNorm2d(32)  1 x 32 x 14 x 14  64\n" in output
     assert "depthwise" in command("show", "pale-mini")[1]
 
 
 def test_a_checkpoint_can_be_counted_at_another_size(command, mine):
     """What --set says is put before the weights are read."""
-    code, told, _ = command("cost", mine, "--set", "image=16", "--json")
+    code, output, _ = command("cost", mine, "--set", "image=16", "--json")
     assert code == 0
-    assert json.loads(told)["input"][2:] == [16, 16]
+    assert json.loads(output)["input"][2:] == [16, 16]
 
 
 def test_models_as_json_and_in_words(command):
@@ -399,18 +399,18 @@ def test_models_as_json_and_in_words(command):
     some = json.loads(command("models", "deit-*-distilled", "--json")[1])
     assert [row["name"] for row in some] == REGISTRY.names("deit-*-distilled")
     assert len(some) == 4
-    _, told, _ = command("models")
-    assert all(name in told for name in REGISTRY.names())
-    assert re.search(r"vit-base-16 .* 86,567,656 .* 17,563,828,224 .* 3 x 224 x 224 .* arXiv:2010\.11929", told)
+    _, output, _ = command("models")
+    assert all(name in output for name in REGISTRY.names())
+    assert re.search(r"vit-base-16 .* 86,567,656 .* 17,563,828,224 .* 3 x 224 x 224 .* arXiv:2010\.11929", output)
 
 
 def test_show(command):
-    code, told, _ = command("show", "deit-tiny-distilled")
+    code, output, _ = command("show", "deit-tiny-distilled")
     assert code == 0
-    assert "…" not in told
-    assert "5,910,800 parameters" in told
-    assert re.search(r"0 \.\. 11: Block x 12 +1 x 198 x 192", told)
-    assert "distilled: Linear" in told
+    assert "…" not in output
+    assert "5,910,800 parameters" in output
+    assert re.search(r"0 \.\. 11: Block x 12 +1 x 198 x 192", output)
+    assert "distilled: Linear" in output
 
 
 # Recipes and data
@@ -418,12 +418,12 @@ def test_show(command):
 
 def test_recipes_are_listed_printed_and_copied(command, refused):
     for words in (["recipes"], ["recipes", "list"]):
-        _, told, _ = command(*words)
-        assert all(name in told for name in RECIPES)
-    _, told, _ = command("recipes", "cat", "digits-vit")
-    assert yaml.safe_load(told) == find_recipe("digits-vit").model_dump(mode="json")
-    code, told, _ = command("recipes", "copy", "digits-vit")
-    assert (code, "patchword train digits-vit.yaml" in told) == (0, True)
+        _, output, _ = command(*words)
+        assert all(name in output for name in RECIPES)
+    _, output, _ = command("recipes", "cat", "digits-vit")
+    assert yaml.safe_load(output) == find_recipe("digits-vit").model_dump(mode="json")
+    code, output, _ = command("recipes", "copy", "digits-vit")
+    assert (code, "patchword train digits-vit.yaml" in output) == (0, True)
     assert read_recipe(Path("digits-vit.yaml")) == find_recipe("digits-vit")
     assert "digits-vit.yaml already exists" in refused("recipes", "copy", "digits-vit")
     command("recipes", "copy", "digits-vit", "new/place.yaml")
@@ -432,9 +432,9 @@ def test_recipes_are_listed_printed_and_copied(command, refused):
 
 def test_data_says_what_is_here(command):
     write_idx_set(Path("data/kmnist"))
-    _, told, _ = command("data")
-    lines = {line.split()[1]: line for line in told.splitlines() if line.startswith("│ ")}
-    assert "data folder" in " ".join(told.split())
+    _, output, _ = command("data")
+    lines = {line.split()[1]: line for line in output.splitlines() if line.startswith("│ ")}
+    assert "data folder" in " ".join(output.split())
     assert set(lines) >= {"fashion-mnist", "mnist", "kmnist", "digits"}
     assert "absent" in lines["mnist"]
     assert "absent" not in lines["kmnist"]
@@ -442,9 +442,9 @@ def test_data_says_what_is_here(command):
 
 def test_data_is_fetched_only_when_allowed(command, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
-    code, told, _ = command("data", "get", "mnist")
+    code, output, _ = command("data", "get", "mnist")
     assert code == 1
-    assert "install or download mnist" in told
+    assert "install or download mnist" in output
     assert everything_below(Path("data")) == []
     write_idx_set(Path("data/mnist"))
     assert command("data", "get", "mnist")[0] == 0  # here already: nothing to ask
@@ -453,17 +453,17 @@ def test_data_is_fetched_only_when_allowed(command, monkeypatch):
 # End to end
 
 
-def overall(told: str) -> str:
-    return re.findall(r"^Test Accuracy \(Overall\): \d+\.\d\d% \(\d+/359\)$", told, re.M)[0]
+def overall(output: str) -> str:
+    return re.findall(r"^Test Accuracy \(Overall\): \d+\.\d\d% \(\d+/359\)$", output, re.M)[0]
 
 
 def test_train_evaluate_predict(command, refused):
-    code, told, complaint = command(*train_words(), "--name", "first")
+    code, output, complaint = command(*train_words(), "--name", "first")
     run = Path("runs/first")
     assert (code, complaint) == (0, "")
-    assert len(re.findall(r"^Test Accuracy of Class \d \(\d\): \d+\.\d\d% \(\d+/\d+\)$", told, re.M)) == 10
-    assert re.search(r"^Test Loss: \d+\.\d{4}$", told, re.M)
-    assert "report: runs/first/report.html" in told
+    assert len(re.findall(r"^Test Accuracy of Class \d \(\d\): \d+\.\d\d% \(\d+/\d+\)$", output, re.M)) == 10
+    assert re.search(r"^Test Loss: \d+\.\d{4}$", output, re.M)
+    assert "report: runs/first/report.html" in output
     names = {path.name for path in run.iterdir()}
     assert names >= {
         "recipe.yaml",
@@ -473,7 +473,7 @@ def test_train_evaluate_predict(command, refused):
         "checkpoints",
         "evaluation.json",
     }
-    result, report = overall(told), (run / "report.html").read_text()
+    result, report = overall(output), (run / "report.html").read_text()
     assert result.split()[3] in report  # the percentage
     assert not re.search(r"(src|href)=.https?:", report)
     evaluation = json.loads((run / "evaluation.json").read_text())
@@ -492,8 +492,8 @@ def test_train_evaluate_predict(command, refused):
     Path("pictures").mkdir()
     for number, digit in enumerate(load_digits().images[:5]):
         Image.fromarray((digit * 255 / 16).round().astype(np.uint8)).save(f"pictures/{number}.png")
-    code, told, _ = command("predict", "first", "pictures", "--csv", "out/answers.csv", "--top", 2)
-    assert (code, told) == (0, "5 answers in out/answers.csv\n")
+    code, output, _ = command("predict", "first", "pictures", "--csv", "out/answers.csv", "--top", 2)
+    assert (code, output) == (0, "5 answers in out/answers.csv\n")
     rows = list(csv.DictReader(Path("out/answers.csv").read_text().splitlines()))
     assert list(rows[0]) == ["path", "class_1", "probability_1", "class_2", "probability_2"]
     assert [row["path"] for row in rows] == [f"pictures/{number}.png" for number in range(5)]
@@ -504,16 +504,16 @@ def test_train_evaluate_predict(command, refused):
     for row, values, indices in zip(rows, best.values.tolist(), best.indices.tolist(), strict=True):
         assert [row["class_1"], row["class_2"]] == [str(index) for index in indices]
         assert [float(row["probability_1"]), float(row["probability_2"])] == pytest.approx(values, abs=1e-5)
-    code, told, _ = command("predict", "first", "pictures/0.png")
+    code, output, _ = command("predict", "first", "pictures/0.png")
     assert code == 0
-    assert "pictures/0.png" in told
+    assert "pictures/0.png" in output
 
     assert "has a run already" in refused(*train_words(), "--name", "first")
     assert "started with another recipe" in refused(*train_words("seed=3"), "--name", "first", "--resume")
     code, again, _ = command(*train_words(), "--name", "first", "--resume")
     assert (code, overall(again)) == (0, result)
-    code, told, _ = command("cost", run, "--json")
-    assert json.loads(told)["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    code, output, _ = command("cost", run, "--json")
+    assert json.loads(output)["parameters"] == sum(parameter.numel() for parameter in model.parameters())
 
 
 def test_an_answer_has_as_many_cells_as_the_head(command, trained):
@@ -525,13 +525,13 @@ def test_an_answer_has_as_many_cells_as_the_head(command, trained):
 
 def test_names_in_brackets_are_printed_as_they_are(command):
     write_classes(Path("pets"), ("[cat]", "[dog]"))
-    code, told, _ = command(*train_words("data=pets", "batch_size=8"), "--name", "[pets]")
+    code, output, _ = command(*train_words("data=pets", "batch_size=8"), "--name", "[pets]")
     assert code == 0
-    assert "Test Accuracy of Class 0 ([cat]):" in told
-    assert "report: runs/[pets]/report.html" in told
-    _, told, _ = command("predict", "runs/[pets]", "pets/[dog]/1.png")
-    assert "pets/[dog]/1.png" in told
-    assert re.search(r"│ \[(cat|dog)\] ", told)
+    assert "Test Accuracy of Class 0 ([cat]):" in output
+    assert "report: runs/[pets]/report.html" in output
+    _, output, _ = command("predict", "runs/[pets]", "pets/[dog]/1.png")
+    assert "pets/[dog]/1.png" in output
+    assert re.search(r"│ \[(cat|dog)\] ", output)
 
 
 def test_a_stopped_run_says_how_to_go_on(command, monkeypatch):
@@ -543,23 +543,23 @@ def test_a_stopped_run_says_how_to_go_on(command, monkeypatch):
             yield lambda: next(taken) == 3
 
         patch.setattr(recipe_run, "interruptible", after_three)
-        code, told, _ = command(*train_words(), "--name", "stopped", "--runs", "elsewhere")
+        code, output, _ = command(*train_words(), "--name", "stopped", "--runs", "elsewhere")
     assert code == 130
-    assert "everything is saved" in told
-    words = shlex.split(told.strip().splitlines()[-1])
+    assert "everything is saved" in output
+    words = shlex.split(output.strip().splitlines()[-1])
     assert words[:2] == ["patchword", "train"]
-    code, told, _ = command(*words[1:])
+    code, output, _ = command(*words[1:])
     assert code == 0
-    assert "resuming from epoch 1, batch 4" in told
-    assert overall(told)
+    assert "resuming from epoch 1, batch 4" in output
+    assert overall(output)
 
 
 def test_a_saved_recipe_trains_again_under_its_own_name(command, trained, monkeypatch):
     shutil.copytree(trained, "runs/digits")
     monkeypatch.chdir("runs/digits")
-    code, told, _ = command("train", "recipe.yaml", "--runs", "..", "--resume")
-    assert code == 0, told
-    assert "report: ../digits/report.html" in told
+    code, output, _ = command("train", "recipe.yaml", "--runs", "..", "--resume")
+    assert code == 0, output
+    assert "report: ../digits/report.html" in output
 
 
 @pytest.mark.parametrize("here", [True, False], ids=["fashion-mnist", "digits"])
@@ -569,15 +569,15 @@ def test_demo(command, monkeypatch, here):
     monkeypatch.setitem(RECIPES, name, lambda: short)
     if here:
         write_idx_set(Path("data/fashion-mnist"))
-    code, told, complaint = command("demo")
+    code, output, complaint = command("demo")
     assert (code, complaint) == (0, "")
-    assert ("uses scikit-learn's digits instead" in told) is not here
+    assert ("uses scikit-learn's digits instead" in output) is not here
     marks = ["1. Training", "2. Evaluation", "Test Accuracy (Overall)", "3. The cost of one", "read the report"]
-    assert [told.index(mark) for mark in marks] == sorted(told.index(mark) for mark in marks)
+    assert [output.index(mark) for mark in marks] == sorted(output.index(mark) for mark in marks)
     if here:
-        assert re.search(r"total +2,777,600 MACs", told)
-        assert "Test Accuracy of Class 0 (T-shirt/top): " in told
-    assert Path(told.strip().splitlines()[-1].split(": ")[1]).is_file()
+        assert re.search(r"total +2,777,600 MACs", output)
+        assert "Test Accuracy of Class 0 (T-shirt/top): " in output
+    assert Path(output.strip().splitlines()[-1].split(": ")[1]).is_file()
 
 
 def test_a_damaged_test_part_is_found_before_training(refused):
@@ -592,8 +592,8 @@ def test_a_run_on_own_pictures_is_evaluated_from_anywhere(command, monkeypatch):
     assert command(*train_words("data=pets", "batch_size=8"), "--name", "pets")[0] == 0
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    code, told, _ = command("evaluate", "../runs/pets")
-    assert (code, "Test Accuracy (Overall)" in told) == (0, True)
+    code, output, _ = command("evaluate", "../runs/pets")
+    assert (code, "Test Accuracy (Overall)" in output) == (0, True)
 
 
 def test_a_run_is_not_resumed_with_other_pictures(command):
@@ -601,28 +601,28 @@ def test_a_run_is_not_resumed_with_other_pictures(command):
     words = [*train_words("data=pets", "batch_size=8"), "--name", "pets", "--resume"]
     assert command(*words)[0] == 0
     write_classes(Path("pets"), ("cat", "dog"), count=15)
-    code, _, told = command(*words)
-    assert (code, "have changed since" in told) == (2, True)
+    code, _, output = command(*words)
+    assert (code, "have changed since" in output) == (2, True)
 
 
 def test_a_diverging_run_is_an_error_and_keeps_no_weights(command):
-    code, _, told = command(*train_words("learning_rate=1e30", "clip_norm=0"), "--name", "wild")
-    assert (code, "the loss is nan" in told) == (2, True)
+    code, _, output = command(*train_words("learning_rate=1e30", "clip_norm=0"), "--name", "wild")
+    assert (code, "the loss is nan" in output) == (2, True)
     assert not Path("runs/wild/model.safetensors").exists()
 
 
 def test_a_saved_model_predicts_without_its_run(command, trained):
     write_picture(Path("a.png"))
     patchword.save(patchword.load(trained), "exported")
-    code, told, _ = command("predict", "exported", "a.png")
-    assert (code, "a.png" in told) == (0, True)
+    code, output, _ = command("predict", "exported", "a.png")
+    assert (code, "a.png" in output) == (0, True)
 
 
 def test_writing_where_a_folder_is_says_so(command, trained):
     write_picture(Path("a.png"))
     Path("answers").mkdir()
-    code, _, told = command("predict", trained, "a.png", "--csv", "answers")
-    assert (code, "cannot write answers" in told) == (2, True)
+    code, _, output = command("predict", trained, "a.png", "--csv", "answers")
+    assert (code, "cannot write answers" in output) == (2, True)
 
 
 def test_a_block_and_a_part_at_once(refused):

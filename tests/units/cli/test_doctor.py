@@ -63,10 +63,10 @@ def test_a_torchvision_that_cannot_be_imported_is_broken(monkeypatch, failure, c
     assert check.state == "broken"
     assert check.found == f"0.21.0 is installed and cannot be imported: {str(failure).splitlines()[0]}"
     assert check.fix.startswith("pip uninstall torchvision")
-    code, told, _ = command("doctor")
+    code, output, _ = command("doctor")
     assert code == 1
-    assert "broken torchvision    0.21.0 is installed and cannot be imported" in told
-    assert "pip uninstall torchvision" in told
+    assert "broken torchvision    0.21.0 is installed and cannot be imported" in output
+    assert "pip uninstall torchvision" in output
 
 
 def test_a_good_torchvision_is_good(monkeypatch):
@@ -98,9 +98,9 @@ def test_an_extra_is_absent_or_broken(monkeypatch, failure, state, fix):
 
 def test_the_command_that_mends_is_printed_as_it_must_be_typed(monkeypatch, command):
     imported_as(monkeypatch, "tensorboard", ModuleNotFoundError("gone", name="tensorboard"))
-    code, told, _ = command("doctor")
+    code, output, _ = command("doctor")
     assert code == 0  # an absent extra is no fault
-    assert "pip install 'patchword[log]'" in told
+    assert "pip install 'patchword[log]'" in output
 
 
 @pytest.mark.parametrize(("version", "state"), [("2.10.1", "broken"), ("2.11.0", "good"), ("3.0.0+cu130", "good")])
@@ -128,9 +128,9 @@ def test_a_full_disk_is_broken(monkeypatch):
 
 
 def test_every_check_is_independent_and_told(command):
-    code, told, complaint = command("doctor")
+    code, output, complaint = command("doctor")
     names = [check.name for check in checks.examine()]
     assert {"python", "torch", "accelerator", "processor", "torchvision", "sklearn", "mnist"} <= set(names)
-    assert len(told.splitlines()) >= len(names)
-    assert all(name in told for name in names)
+    assert len(output.splitlines()) >= len(names)
+    assert all(name in output for name in names)
     assert (code, complaint) == (0, "")

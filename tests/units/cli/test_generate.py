@@ -115,9 +115,9 @@ def test_samples_differ_and_a_seed_repeats_them(reader):
 
 
 def test_it_writes_behind_the_prompt(command, folder, reader):
-    code, told, complaint = command("generate", folder, START, "--temperature", 0, "--device", "cpu")
+    code, output, complaint = command("generate", folder, START, "--temperature", 0, "--device", "cpu")
     assert (code, complaint) == (0, "")
-    assert told == f"{START}{rest(reader)}\n"
+    assert output == f"{START}{rest(reader)}\n"
 
 
 def test_the_prompt_comes_from_a_file_or_is_piped_in(command, folder, reader, tmp_path, monkeypatch):
@@ -131,19 +131,19 @@ def test_the_prompt_comes_from_a_file_or_is_piped_in(command, folder, reader, tm
 
 def test_json_tells_all(command, folder, reader):
     words = ("--samples", 2, "--beams", 3, "--json")
-    told = json.loads(command("generate", folder, START, *words)[1])
-    assert told["prompt"] == START
-    assert len(told["texts"]) == 2
-    assert told["texts"][0]["text"] == rest(reader)
-    assert told["texts"][0]["ended"] is True
-    assert told["texts"][0]["score"] >= told["texts"][1]["score"]
+    output = json.loads(command("generate", folder, START, *words)[1])
+    assert output["prompt"] == START
+    assert len(output["texts"]) == 2
+    assert output["texts"][0]["text"] == rest(reader)
+    assert output["texts"][0]["ended"] is True
+    assert output["texts"][0]["score"] >= output["texts"][1]["score"]
 
 
 def test_several_samples_are_numbered(command, folder):
-    told = command("generate", folder, START, "--samples", 2, "--tokens", 3, "--temperature", 2.0)[1]
-    assert told.count(START) == 2
-    assert "-- 1 of 2" in told
-    assert "-- 2 of 2" in told
+    output = command("generate", folder, START, "--samples", 2, "--tokens", 3, "--temperature", 2.0)[1]
+    assert output.count(START) == 2
+    assert "-- 1 of 2" in output
+    assert "-- 2 of 2" in output
 
 
 def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
@@ -175,8 +175,8 @@ def test_it_stops_at_the_number_of_tokens_and_where_the_model_ends(reader):
     ids=str,
 )
 def test_what_cannot_be_done_is_said(command, folder, words, message):
-    code, told, complaint = command("generate", folder, *words)
-    assert (code, told) == (2, "")
+    code, output, complaint = command("generate", folder, *words)
+    assert (code, output) == (2, "")
     assert f"error: {message}" in complaint
 
 
@@ -219,14 +219,14 @@ def news(tmp_path_factory):
 
 
 def test_a_field_is_written_by_others(command, news):
-    code, told, complaint = command("generate", news, "--headline", FIELD, "--field", "body", "--temperature", 0)
-    assert (code, told, complaint) == (0, f"{KNOWN}\n", "")
+    code, output, complaint = command("generate", news, "--headline", FIELD, "--field", "body", "--temperature", 0)
+    assert (code, output, complaint) == (0, f"{KNOWN}\n", "")
     assert command("generate", news, "--body", KNOWN, "--field", "headline", "--temperature", 0)[1] == f"{FIELD}\n"
-    told = json.loads(
+    output = json.loads(
         command("generate", news, "--body", KNOWN, "--field", "headline", "--temperature", 0, "--json")[1]
     )
-    assert (told["fields"], told["field"]) == ({"body": KNOWN}, "headline")
-    assert told["texts"][0]["text"] == FIELD
+    assert (output["fields"], output["field"]) == ({"body": KNOWN}, "headline")
+    assert output["texts"][0]["text"] == FIELD
     assert (
         "news articles have no field 'heading'" in command("generate", news, "--body", KNOWN, "--field", "heading")[2]
     )

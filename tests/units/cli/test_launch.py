@@ -103,13 +103,13 @@ sys.exit(5 if number == 1 and count < 5 else time.sleep(0.2))
 
 
 def test_a_run_tells_its_launcher_of_its_first_checkpoint(tmp_path, monkeypatch):
-    heard, told = os.pipe()
-    monkeypatch.setenv(joining.NOTE, str(told))
+    heard, writer = os.pipe()
+    monkeypatch.setenv(joining.NOTE, str(writer))
     loop = assemble(tiny_recipe(), build_task(tiny_recipe(), silent()), tmp_path, silent())
     for loop.state.batch in (1, 2):
         loop._save()
     loop.checkpoints.wait()
-    os.close(told)
+    os.close(writer)
     assert os.read(heard, 100) == joining.SAVED == b"s"
     os.close(heard)
 
@@ -207,7 +207,7 @@ os.read(int(os.environ["PATCHWORD_LAUNCHER"]), 1); (folder / f"heard-{number}").
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("environment", "found"),
     [
         ({}, None),
         ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}, Rank(1, 4, 1)),
@@ -216,8 +216,8 @@ os.read(int(os.environ["PATCHWORD_LAUNCHER"]), 1); (folder / f"heard-{number}").
         ({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a"}, None),
     ],
 )
-def test_the_place_is_read_off_the_environment(told, found):
-    assert rank_of(told) == found
+def test_the_place_is_read_off_the_environment(environment, found):
+    assert rank_of(environment) == found
 
 
 def test_the_command_to_go_on_has_as_many_processes(tmp_path, monkeypatch):
@@ -239,10 +239,10 @@ def test_a_stopped_run_of_two_processes_says_how_both_go_on(tmp_path):
     while process.poll() is None and not (tmp_path / "run" / "metrics.jsonl").is_file():
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    told = process.communicate(timeout=100)[0]
-    assert process.returncode == 143, told
+    output = process.communicate(timeout=100)[0]
+    assert process.returncode == 143, output
     again = shlex.join(["patchword", "train", str(tmp_path / "run" / "recipe.yaml"), *place, "--resume"])
-    assert f"Resume with:\n  {again} --processes 2\n" in told
+    assert f"Resume with:\n  {again} --processes 2\n" in output
 
 
 @pytest.mark.parametrize(("code", "expected"), [(None, 0), (3, 3), ("a word", 1)])
@@ -288,9 +288,9 @@ cli.main()
         first, second = attempt.processes
         assert second.wait() == 0
         assert first.wait() == 1
-    told = capfd.readouterr().err
-    assert "another of the 2 processes of this run has ended; its own message gives the reason\n" in told
-    assert "Traceback" not in told
+    output = capfd.readouterr().err
+    assert "another of the 2 processes of this run has ended; its own message gives the reason\n" in output
+    assert "Traceback" not in output
 
 
 def test_validation_is_left_by_all_when_one_is_asked_to_stop(capfd):
@@ -320,8 +320,8 @@ with join_group(device="cpu") as group, interruptible():
 """
     with started([sys.executable, "-c", script], 2) as attempt:
         codes = [process.wait(60) for process in attempt.processes]
-        told = [file.seek(0) or file.read().decode() for file in attempt.errors]
-    assert codes == [7, 7], capfd.readouterr().err + told[1]
+        output = [file.seek(0) or file.read().decode() for file in attempt.errors]
+    assert codes == [7, 7], capfd.readouterr().err + output[1]
 
 
 def test_a_fault_of_ones_own_is_not_taken_for_it(monkeypatch):

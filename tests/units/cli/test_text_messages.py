@@ -27,15 +27,15 @@ def train(recipe: str, *words: object) -> list[object]:
     return ["train", recipe, *QUICK, "tokenizer=words", "epochs=1", *words]
 
 
-def results(told: str) -> list[str]:
+def results(output: str) -> list[str]:
     """the lines behind those of the epochs"""
-    return [line for line in told.splitlines() if line.startswith(("Validation", "Test", "Held-out"))]
+    return [line for line in output.splitlines() if line.startswith(("Validation", "Test", "Held-out"))]
 
 
 def test_the_result_of_two_classes_has_no_number_twice_and_names_the_positive_class(command):
-    code, told, complaint = command(*train("classify-text", "train=a.csv", "validation=a.csv"))
+    code, output, complaint = command(*train("classify-text", "train=a.csv", "validation=a.csv"))
     assert code == 0, complaint
-    lines = results(told)
+    lines = results(output)
     names = [line.partition(":")[0] for line in lines]
     assert names == [
         "Validation Loss",
@@ -50,31 +50,31 @@ def test_the_result_of_two_classes_has_no_number_twice_and_names_the_positive_cl
 
 
 def test_shares_of_tags_are_percents_and_correlations_are_numbers(command):
-    _, told, _ = command(*train("tag", "train=a.conll", "test=a.conll"))
-    assert [line.partition(":")[0] for line in results(told)[1:]] == [
+    _, output, _ = command(*train("tag", "train=a.conll", "test=a.conll"))
+    assert [line.partition(":")[0] for line in results(output)[1:]] == [
         f"Test {name}" for name in ("Accuracy", "F1", "Precision", "Recall")
     ]
-    assert all(line.endswith("%") for line in results(told)[1:])
-    _, told, _ = command(*train("classify-text", "train=numbers.csv", "task=number"))
-    for line, name in zip(results(told)[1:], ("Pearson", "Spearman"), strict=True):
+    assert all(line.endswith("%") for line in results(output)[1:])
+    _, output, _ = command(*train("classify-text", "train=numbers.csv", "task=number"))
+    for line, name in zip(results(output)[1:], ("Pearson", "Spearman"), strict=True):
         assert re.fullmatch(rf"Validation {name} correlation: -?\d\.\d{{4}}", line)
 
 
 def test_a_folder_of_seeds_names_its_runs(command):
     command(*train("classify-text", "train=a.csv"), "--seeds", 2, "--name", "many")
     for name in ("many", "runs/many"):
-        told = refusal(command, "evaluate", name)
-        assert "runs/many holds 2 runs: expected one of them: runs/many/seed-0, runs/many/seed-1" in told
-        assert "the results of all of them are in runs/many/results.md" in told
+        output = refusal(command, "evaluate", name)
+        assert "runs/many holds 2 runs: expected one of them: runs/many/seed-0, runs/many/seed-1" in output
+        assert "the results of all of them are in runs/many/results.md" in output
     assert command("evaluate", "many/seed-1")[0] == 0
 
 
 def test_a_finished_run_is_not_lengthened(command):
     words = train("classify-text", "train=a.csv")
     command(*words, "--name", "one")
-    told = refusal(command, *words, "epochs=3", "--name", "one", "--resume")
-    assert "the learning rate schedule spans all epochs of a run: expected epochs=1, got epochs=3" in told
-    onwards = told.partition("a new run from its weights: patchword ")[2].split()
+    output = refusal(command, *words, "epochs=3", "--name", "one", "--resume")
+    assert "the learning rate schedule spans all epochs of a run: expected epochs=1, got epochs=3" in output
+    onwards = output.partition("a new run from its weights: patchword ")[2].split()
     assert command(*onwards)[0] == 0
     assert Path("runs/one-longer/evaluation.json").is_file()
     other = refusal(command, *words, "epochs=3", "learning_rate=1", "--name", "one", "--resume")
@@ -88,8 +88,8 @@ def test_a_finished_run_is_not_lengthened(command):
 def test_every_example_of_the_help_has_a_line_of_its_own(command, monkeypatch, verb):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERMINAL_WIDTH", "80")
-    code, told, _ = command(*verb.split(), "--help")
-    lines = [line.strip() for line in told.splitlines()]
+    code, output, _ = command(*verb.split(), "--help")
+    lines = [line.strip() for line in output.splitlines()]
     begin = next(number for number, line in enumerate(lines) if re.match("Examples?:$", line))
     examples = [line for line in lines[begin + 1 : lines.index("", begin + 2)] if line]
     assert code == 0
@@ -98,8 +98,8 @@ def test_every_example_of_the_help_has_a_line_of_its_own(command, monkeypatch, v
 
 
 def test_a_study_is_printed_with_what_its_runs_share(command):
-    code, told, _ = command("recipes", "cat", "glue")
-    found = yaml.safe_load(told)
+    code, output, _ = command("recipes", "cat", "glue")
+    found = yaml.safe_load(output)
     assert (code, list(found["runs"])) == (0, list(STUDIES["glue"]().runs))
     assert found["shared"]["epochs"] == find_recipe("glue-rte").epochs
     assert found["runs"]["rte"]["glue"] == "rte"
@@ -109,8 +109,8 @@ def test_a_study_is_printed_with_what_its_runs_share(command):
 
 def test_the_list_says_what_recipes_and_studies_need(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
-    _, told, _ = command("recipes")
-    rows = {cells[1].strip(): cells[3] for line in told.splitlines() if len(cells := line.split("│")) > 3}
+    _, output, _ = command("recipes")
+    rows = {cells[1].strip(): cells[3] for line in output.splitlines() if len(cells := line.split("│")) > 3}
     assert "needs train=FILE model=FOLDER" in rows["classify-text"]
     assert "needs train=FOLDER model=FOLDER" in rows["glue-rte"]
     assert "needs train=FOLDER model=FOLDER; 9 runs" in rows["glue"]

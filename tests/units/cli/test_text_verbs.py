@@ -94,16 +94,16 @@ def refused(command):
 
     def ask(*words: object) -> str:
         before = set(Path.cwd().rglob("*"))
-        code, told, complaint = command(*words)
-        assert (code, complaint.count("error:")) == (2, 1), (told, complaint)
+        code, output, complaint = command(*words)
+        assert (code, complaint.count("error:")) == (2, 1), (output, complaint)
         assert set(Path.cwd().rglob("*")) == before
         return complaint
 
     return ask
 
 
-def records(told: str) -> list[dict]:
-    return [json.loads(line) for line in told.splitlines()]
+def records(output: str) -> list[dict]:
+    return [json.loads(line) for line in output.splitlines()]
 
 
 def table(path: str) -> list[dict[str, str]]:
@@ -124,9 +124,9 @@ def scores(folder: Path, tokenizer: Tokenizer, *texts: str) -> torch.Tensor:
 
 def test_a_class_with_its_probability_and_the_next_ones(command, run, tokenizer):
     folder = run("classes", ("bad", "fair", "good"))
-    code, told, _ = command("predict", folder, TEXTS[0], "--json", "--top", 2)
+    code, output, _ = command("predict", folder, TEXTS[0], "--json", "--top", 2)
     shares = scores(folder, tokenizer, TEXTS[0]).softmax(-1)
-    (found,) = records(told)
+    (found,) = records(output)
     names = [("bad", "fair", "good")[place] for place in shares.argsort(descending=True).tolist()]
     assert (code, found["label"], found["next"][0]["label"]) == (0, *names[:2])
     assert found["probability"] == pytest.approx(float(shares.max()), abs=1e-5)
@@ -176,8 +176,8 @@ def test_other_columns_of_a_table_come_back_beside_the_answers(command, run, kin
             writer = csv.DictWriter(file, list(rows[0]), delimiter="," if kind == "csv" else "\t")
             writer.writeheader()
             writer.writerows(rows)
-    code, told, _ = command("predict", folder, f"a.{kind}", "--csv", "b.csv", "--jsonl", "b.jsonl")
-    assert (code, "3 answers in b.csv" in told) == (0, True)
+    code, output, _ = command("predict", folder, f"a.{kind}", "--csv", "b.csv", "--jsonl", "b.jsonl")
+    assert (code, "3 answers in b.csv" in output) == (0, True)
     found = table("b.csv")
     assert [(row["id"], row["given_label"], row["text"]) for row in found] == [
         (f"n{number}", "?", text) for number, text in enumerate(TEXTS)
@@ -233,12 +233,12 @@ def test_long_texts_are_cut_and_counted_or_read_in_windows(command, run, tokeniz
     _, _, complaint = command("predict", run("number"), long, "cat", "--json")
     assert "1 text is longer than 24 tokens and truncated" in complaint
     folder = run("number", stride=11)
-    _, told, complaint = command("predict", folder, long, "--json")
+    _, output, complaint = command("predict", folder, long, "--json")
     assert "read in windows" in complaint
     starts = range(0, 80 - 22 + 11, 11)
     parts = [" ".join(long.split()[start : start + 22]) for start in starts]
     mean = torch.stack([scores(folder, tokenizer, part) for part in parts]).mean()
-    assert records(told)[0]["number"] == pytest.approx(float(mean), abs=1e-4)
+    assert records(output)[0]["number"] == pytest.approx(float(mean), abs=1e-4)
 
 
 # predict: tags
@@ -321,8 +321,8 @@ def test_a_squad_file_needs_no_answers(command, run):
     asked = [{"id": str(number), "question": f"Who {word}?"} for number, word in enumerate(("ran", "sat"))]
     Path("q.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": TEXTS[1], "qas": asked}]}]}))
     folder = run("span", length=40)
-    code, told, _ = command("predict", folder, "q.json", "--json")
-    assert (code, [one["id"] for one in records(told)]) == (0, ["0", "1"])
+    code, output, _ = command("predict", folder, "q.json", "--json")
+    assert (code, [one["id"] for one in records(output)]) == (0, ["0", "1"])
     command("predict", folder, "q.json", "--csv", "a.csv", "--top", 2)
     rows = table("a.csv")
     assert [(row["id"], row["rank"]) for row in rows] == [("0", "1"), ("0", "2"), ("1", "1"), ("1", "2")]
@@ -339,8 +339,8 @@ def test_no_answer_is_an_empty_one_where_there_may_be_none(command, run):
 
 
 def test_whether_a_question_may_have_no_answer_is_remembered_by_the_run(tmp_path):
-    for told, expected in (("{}", False), ('{"unanswered": false}', False), ('{"unanswered": true}', True)):
-        (tmp_path / "data.json").write_text(told)
+    for output, expected in (("{}", False), ('{"unanswered": false}', False), ('{"unanswered": true}', True)):
+        (tmp_path / "data.json").write_text(output)
         assert may_be_unanswered(tmp_path) == expected
     assert not may_be_unanswered(tmp_path / "gone")
 
@@ -353,8 +353,8 @@ def test_bad_input_is_one_error_with_its_place(run, refused):
     Path("a.csv").write_text("text,label\nx,y\n")
     assert "a.csv, line 1: there is no column 'review'" in refused("predict", folder, "a.csv")
     Path("b.csv").write_text("review,label\nx,y\n  ,z\n")
-    told = refused("predict", folder, "b.csv", "--csv", "out.csv")
-    assert "b.csv, line 3, column 'review': the text is empty" in told
+    output = refused("predict", folder, "b.csv", "--csv", "out.csv")
+    assert "b.csv, line 3, column 'review': the text is empty" in output
     Path("c.txt").write_bytes(b"fine\nbro\xffken\n")
     assert "c.txt, line 2, byte 4: this is not UTF-8" in refused("predict", folder, "c.txt", "--jsonl", "out.jsonl")
     Path("d.txt").write_text("one\n\nthree\n")
@@ -384,8 +384,8 @@ def test_unequal_columns_are_refused(run, refused):
 def test_a_folder_that_is_no_run_is_asked_by_its_head(command, saved, refused):
     folder = saved("plain", ("bad", "good"), head="classes", classes=2)
     assert records(command("predict", folder, TEXTS[0], "--json")[1])[0]["label"] in ("bad", "good")
-    told = refused("predict", saved("words", head="words"), TEXTS[0])
-    assert "has no head for a task" in told
+    output = refused("predict", saved("words", head="words"), TEXTS[0])
+    assert "has no head for a task" in output
 
 
 # fill
@@ -397,8 +397,8 @@ def test_fill_agrees_with_transformers(command, tokenizer):
     patchword.save(model, "theirs", layout="huggingface")
     tokenizer.save(Path("theirs"))
     text = "The [MASK] sat on the [MASK]."
-    code, told, _ = command("fill", "theirs", text, "--json", "--top", 3, "--pieces")
-    found = json.loads(told)
+    code, output, _ = command("fill", "theirs", text, "--json", "--top", 3, "--pieces")
+    found = json.loads(output)
     theirs = transformers.BertForMaskedLM.from_pretrained("theirs").eval()
     inputs = transformers.AutoTokenizer.from_pretrained("theirs")(text, return_tensors="pt")
     with torch.no_grad():
@@ -435,8 +435,8 @@ def test_a_gap_of_its_own_is_filled_with_words_and_one_behind_a_letter_with_piec
 
 
 def test_fill_reads_a_model_with_both_pretraining_heads(command, saved):
-    code, told, _ = command("fill", saved("both", head="pretraining"), "The [MASK] sat.", "--top", 2)
-    assert (code, told.count("sat.")) == (0, 2)
+    code, output, _ = command("fill", saved("both", head="pretraining"), "The [MASK] sat.", "--top", 2)
+    assert (code, output.count("sat.")) == (0, 2)
 
 
 def test_a_piece_that_goes_on_with_a_word_joins_it():
@@ -455,9 +455,9 @@ def test_what_fill_refuses(saved, refused, tokenizer):
 def test_fill_refuses_a_model_that_reads_only_what_stands_before(tokenizer, refused):
     patchword.save(tiny_text("gpt", vocabulary=tokenizer.vocabulary), "causal")
     tokenizer.save(Path("causal"))
-    told = refused("fill", "causal", "The [MASK] sat.")
-    assert "cannot fill a mask: expected a masked model, such as a BERT, got 'gpt'" in told
-    assert "`patchword generate causal" in told
+    output = refused("fill", "causal", "The [MASK] sat.")
+    assert "cannot fill a mask: expected a masked model, such as a BERT, got 'gpt'" in output
+    assert "`patchword generate causal" in output
 
 
 # embed
@@ -494,11 +494,11 @@ def by_hand(folder: Path, texts: list[str], layer: int = -1, length: int = 16) -
 
 def test_a_sentence_transformers_folder_knows_its_pooling_and_length(command, minilm):
     Path("a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    code, told, complaint = command("embed", minilm, "a.txt", "--out", "v.safetensors")
+    code, output, complaint = command("embed", minilm, "a.txt", "--out", "v.safetensors")
     vectors = load_file("v.safetensors")["vectors"]
     expected = F.normalize(torch.stack([state.mean(0) for state in by_hand(minilm, TEXTS)]), dim=-1)
     assert code == 0, complaint
-    assert "3 x 32 in v.safetensors: mean of all tokens, layer 2 of 2, length 1, at most 16 tokens" in told
+    assert "3 x 32 in v.safetensors: mean of all tokens, layer 2 of 2, length 1, at most 16 tokens" in output
     assert "2 texts are longer than 16 tokens" in complaint
     assert np.abs(vectors - expected.numpy()).max() < 1e-5
 
@@ -548,8 +548,8 @@ def test_vectors_are_written_in_parts_with_the_same_result(command, minilm, monk
     reader = open_reader(str(minilm))
     parts = list(embedding.embed(reader, TEXTS * 2, embedding.embedding_options(reader, None, pool, None, None)))
     assert [len(part) for part in parts] == [1] * 6
-    code, told, _ = command(*words, f"parts.{kind}")
-    assert (code, ("82" if pool == "none" else "6") + " x 32 in " in told) == (0, True)
+    code, output, _ = command(*words, f"parts.{kind}")
+    assert (code, ("82" if pool == "none" else "6") + " x 32 in " in output) == (0, True)
     found = [_vectors(Path(f"{name}.{kind}")) for name in ("whole", "parts")]
     assert np.abs(found[0] - found[1]).max() < 1e-6
 
@@ -579,9 +579,9 @@ def test_an_encoder_in_a_folder_of_its_own_is_found(command, minilm):
         if path.is_file() and path.name != "modules.json":
             path.rename(inside / path.name)
     (minilm / "modules.json").write_text((minilm / "modules.json").read_text().replace('""', '"0_Transformer"'))
-    code, told, complaint = command("embed", minilm, TEXTS[1], "--json")
+    code, output, complaint = command("embed", minilm, TEXTS[1], "--json")
     assert (code, "longer than 16 tokens" in complaint) == (0, True)
-    assert records(told) == [expected]
+    assert records(output) == [expected]
 
 
 def test_of_another_model_it_is_the_mean_of_the_last_layer(command, saved):
@@ -629,8 +629,8 @@ def test_a_word_is_found_as_a_whole():
 
 def test_the_likeness_of_a_word_is_that_of_its_pieces_mean(command, minilm):
     sentences = [TEXTS[1], "The bank sat on a mat."]
-    code, told, _ = command("similar", minilm, "bank", *sentences, "--layer", 1, "--layer", -1, "--json")
-    found = json.loads(told)
+    code, output, _ = command("similar", minilm, "bank", *sentences, "--layer", 1, "--layer", -1, "--json")
+    found = json.loads(output)
     assert (code, list(found["layers"])) == (0, ["0", "1", "2"])
     assert [use["text"][use["start"] : use["end"]] for use in found["uses"]] == ["bank"] * 3
     tokenizer = Tokenizer.read(minilm)
@@ -646,10 +646,10 @@ def test_the_likeness_of_a_word_is_that_of_its_pieces_mean(command, minilm):
 
 
 def test_the_table_and_the_pictures(command, minilm):
-    code, told, _ = command("similar", minilm, "cat", *TEXTS[:2], "--out", "pictures")
+    code, output, _ = command("similar", minilm, "cat", *TEXTS[:2], "--out", "pictures")
     assert code == 0
-    assert "layer 0: embedding, without context" in told
-    assert "The [cat] sat on the mat." in told
+    assert "layer 0: embedding, without context" in output
+    assert "The [cat] sat on the mat." in output
     assert Path("pictures/similar.png").read_bytes().startswith(b"\x89PNG")
     assert "[cat]" in Path("pictures/similar.svg").read_text(encoding="utf-8")
 
@@ -663,22 +663,22 @@ def test_many_uses_are_drawn_without_numbers(minilm):
 
 def test_sentences_of_a_file_without_the_word_are_left_out(command, minilm, refused):
     Path("a.txt").write_text("The cat sat.\nThe catalog.\nA cat ran.\n")
-    _, told, complaint = command("similar", minilm, "cat", "a.txt", "--json")
-    assert len(json.loads(told)["uses"]) == 2
+    _, output, complaint = command("similar", minilm, "cat", "a.txt", "--json")
+    assert len(json.loads(output)["uses"]) == 2
     assert "sentences skipped because the word was not found: 1\n" in complaint
     assert "is not in it as a whole word" in refused("similar", minilm, "cat", "The cat sat.", "The catalog.")
     assert "was found once: expected at least twice" in refused("similar", minilm, "catalog", "a.txt")
     Path("b.txt").write_text("A cat " + "sat " * 50 + "cat\nThe cat.\n" + "dog " * 50 + "cat\n")
-    _, told, complaint = command("similar", minilm, "cat", "b.txt", "--json")
-    assert [use["start"] for use in json.loads(told)["uses"]] == [2, 4]  # what the model reaches
+    _, output, complaint = command("similar", minilm, "cat", "b.txt", "--json")
+    assert [use["start"] for use in json.loads(output)["uses"]] == [2, 4]  # what the model reaches
     assert "sentences skipped because the word was not found: 1\n" in complaint
     assert "is beyond the maximum length of the model" in refused("similar", minilm, "cat", "cat", "dog " * 50 + "cat")
     assert "expected one word" in refused("similar", minilm, "the cat", "a.txt")
 
 
 def test_a_device_that_does_not_exist(minilm, refused):
-    told = refused("embed", minilm, "cat", "--json", "--device", "foo")
-    assert "cannot use device 'foo': expected auto, cpu, cuda (cuda:1 is the second) or mps" in told
+    output = refused("embed", minilm, "cat", "--json", "--device", "foo")
+    assert "cannot use device 'foo': expected auto, cpu, cuda (cuda:1 is the second) or mps" in output
 
 
 # Memory

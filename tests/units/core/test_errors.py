@@ -4,7 +4,7 @@ from patchword.core.errors import UserError, nearest
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("fields", "message"),
     [
         ({}, "the thing"),
         ({"expected": 3, "got": 4}, "the thing: expected 3, got 4"),
@@ -12,8 +12,8 @@ from patchword.core.errors import UserError, nearest
         ({"expected": "a", "hint": "do this"}, "the thing: expected a\ndo this"),
     ],
 )
-def test_message_has_only_what_was_told(told, message):
-    assert str(UserError("the thing", **told)) == message
+def test_message_has_only_what_was_told(fields, message):
+    assert str(UserError("the thing", **fields)) == message
 
 
 def test_a_user_error_is_a_value_error():

@@ -149,8 +149,8 @@ def test_scores_equal_the_authors_formulas(parts, prefix, tmp_path):
     arrays = vit_arrays(parts)
     model = patchword.load(written(tmp_path / "ViT.npz", arrays, prefix))
     assert difference(model(IMAGES), vit_scores(arrays, parts)) < 1e-5
-    told = {"width": WIDTH, "heads": HEADS, "hidden": HIDDEN, "depth": DEPTH, "patch": PATCH, "image": SIDE}
-    assert model.card.config.items() >= {**told, "classes": CLASSES, "activation": "gelu-tanh"}.items()
+    output = {"width": WIDTH, "heads": HEADS, "hidden": HIDDEN, "depth": DEPTH, "patch": PATCH, "image": SIDE}
+    assert model.card.config.items() >= {**output, "classes": CLASSES, "activation": "gelu-tanh"}.items()
 
 
 @pytest.mark.parametrize("kernel", ["query", "key", "value", "out"])
@@ -174,8 +174,8 @@ def test_a_mixer_of_its_authors(tmp_path):
     arrays = mixer_arrays()
     model = patchword.load(written(tmp_path / "Mixer.npz", arrays))
     assert difference(model(IMAGES), mixer_scores(arrays)) < 1e-5
-    told = {"width": WIDTH, "token_hidden": 14, "hidden": HIDDEN, "depth": DEPTH, "patch": PATCH, "image": SIDE}
-    assert model.card.config.items() >= told.items()
+    output = {"width": WIDTH, "token_hidden": 14, "hidden": HIDDEN, "depth": DEPTH, "patch": PATCH, "image": SIDE}
+    assert model.card.config.items() >= output.items()
 
 
 @pytest.mark.parametrize("arrays", [vit_arrays(), vit_arrays(PRESENT), mixer_arrays()], ids=["vit", "linen", "mixer"])

@@ -19,11 +19,11 @@ from support.helpers import difference
 TINY = {"width": 16, "depth": 2, "heads": 2, "hidden": 32, "vocabulary": 50, "max_length": 40, "dropout": 0.0}
 
 
-def texts(lengths, seed=0, told=True):
+def texts(lengths, seed=0, labelled=True):
     generator, total = torch.Generator().manual_seed(seed), sum(lengths)
     ids = torch.randint(5, 50, (1, total), generator=generator)
     places = torch.randperm(total, generator=generator)[: max(1, total // 7)].sort().values
-    targets = torch.randint(5, 50, places.shape, generator=generator) if told else None
+    targets = torch.randint(5, 50, places.shape, generator=generator) if labelled else None
     segments = torch.arange(total)[None] % 2
     return Text(ids, segments, packed=Packed.of(torch.tensor(lengths)), predict_at=places, targets=targets)
 
@@ -95,9 +95,9 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
-@pytest.mark.parametrize("told", [True, False], ids=["targets", "no targets"])
-def test_what_is_said_of_its_own_texts_stays(fields, told):
-    model, given = bert(**fields).eval(), texts(natural(3), told=told)
+@pytest.mark.parametrize("labelled", [True, False], ids=["targets", "no targets"])
+def test_what_is_said_of_its_own_texts_stays(fields, labelled):
+    model, given = bert(**fields).eval(), texts(natural(3), labelled=labelled)
     if "languages" in fields:
         given = given._replace(languages=given.ids % 3, positions=given.packed.position_id[None] // 2)
     with torch.no_grad():

@@ -38,9 +38,9 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def test_everything_of_a_picture_goes_into_a_folder(command, trained):
-    code, told, complaint = command("attention", trained, write_picture(Path("a.png")), "--out", "seen")
+    code, output, complaint = command("attention", trained, write_picture(Path("a.png")), "--out", "seen")
     assert (code, complaint) == (0, "")
-    assert "mean distance (pixels)" in told
+    assert "mean distance (pixels)" in output
     names = {f"{name}.{kind}" for name in ("maps", "rollout", "relevance", "distance") for kind in ("png", "svg")}
     assert {path.name for path in Path("seen").iterdir()} == names | {"attention.npz"}
     for path in Path("seen").glob("*.png"):
@@ -87,8 +87,8 @@ def test_the_mean_over_test_pictures_is_that_of_each(trained):
 
 def test_the_mean_over_a_set_is_told_as_json(command, trained):
     words = ("--data", "test", "--count", 30, "--distance", "--out", "far", "--json")
-    code, told, _ = command("attention", trained, *words)
-    answer = json.loads(told)
+    code, output, _ = command("attention", trained, *words)
+    answer = json.loads(output)
     assert code == 0
     assert [len(layer["distance_pixels"]) for layer in answer["layers"]] == [2, 2]
     assert answer["files"] == ["far/distance.png", "far/distance.svg", "far/attention.npz"]
@@ -133,8 +133,8 @@ def test_mistakes_are_told_and_nothing_is_written(command, trained, words, messa
     Path("half.png").write_bytes(Path("a.png").read_bytes()[:60])
     Path("folder.png").mkdir()
     before = everything_below(Path.cwd())
-    code, told, complaint = command("attention", *(trained if word == "RUN" else word for word in words))
-    assert (code, told) == (2, "")
+    code, output, complaint = command("attention", *(trained if word == "RUN" else word for word in words))
+    assert (code, output) == (2, "")
     assert message in complaint
     assert everything_below(Path.cwd()) == before
 
@@ -154,10 +154,10 @@ def test_a_run_without_its_data_is_told(command, mine):
 def test_robustness_writes_its_figures_into_the_run_and_the_report(command, mine):
     assert command("evaluate", mine)[0] == 0
     words = ("--kinds", "contrast,noise", "--severities", "1,5", "--sizes", "8,12", "--count", "100")
-    code, told, complaint = command("robustness", mine, *words)
+    code, output, complaint = command("robustness", mine, *words)
     assert (code, complaint) == (0, "")
-    assert re.search(r"contrast +[\d.]+ +[\d.]+ +[\d.]+\n", told)
-    assert "mean corruption accuracy" in told
+    assert re.search(r"contrast +[\d.]+ +[\d.]+ +[\d.]+\n", output)
+    assert "mean corruption accuracy" in output
     kept = json.loads((mine / "robustness.json").read_text())
     assert list(kept["corrupted"]) == ["gaussian", "shot", "impulse", "contrast"]
     assert list(kept["corrupted"]["shot"]) == ["1", "5"]
@@ -200,8 +200,8 @@ def test_robustness_of_an_earlier_version_is_read(mine):
 )
 def test_robustness_refuses(command, mine, words, message):
     before = everything_below(mine)
-    code, told, complaint = command("robustness", mine, *words)
-    assert (code, told) == (2, "")
+    code, output, complaint = command("robustness", mine, *words)
+    assert (code, output) == (2, "")
     assert re.search(message, complaint)
     assert everything_below(mine) == before
 
@@ -240,9 +240,9 @@ def words(tmp_path) -> Path:
 
 
 def test_a_text_is_looked_at_token_by_token(command, words):
-    code, told, complaint = command("attention", words, "The film was good", "--out", "seen")
+    code, output, complaint = command("attention", words, "The film was good", "--out", "seen")
     assert (code, complaint) == (0, "")
-    assert "mean distance (tokens)" in told
+    assert "mean distance (tokens)" in output
     found = arrays(Path("seen/attention.npz"))
     assert found["tokens"].tolist() == ["[CLS]", "the", "film", "was", "good", "[SEP]"]
     assert found["layer_02_weights"].shape == (4, 6, 6)

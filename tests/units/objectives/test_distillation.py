@@ -63,8 +63,8 @@ def answers(student: object, teacher: object) -> tuple[Recorded, Recorded]:
 def test_soft_targets_are_the_divergence_at_a_temperature_times_its_square():
     student, teacher = [1.0, 3.0], [2.0, -2.0]
     # at T = 2 the differences of scores are -1 and 2
-    told, said = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(1))
-    by_hand = 4 * (told * math.log(told / said) + (1 - told) * math.log((1 - told) / (1 - said)))
+    output, said = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(1))
+    by_hand = 4 * (output * math.log(output / said) + (1 - output) * math.log((1 - output) / (1 - said)))
     seen = answers(torch.tensor([student]), torch.tensor([teacher]))
     assert float(SoftTargets(2.0)(*seen, NOTHING)) == pytest.approx(by_hand, rel=1e-6)
     assert float(SoftTargets(1.0)(*seen, NOTHING)) != pytest.approx(by_hand, rel=1e-2)
@@ -95,8 +95,8 @@ def test_hard_targets_labels_and_numbers():
     best = [max(range(3), key=row.__getitem__) for row in teacher.tolist()]
     by_hand = -sum(student.log_softmax(-1)[row, label] for row, label in enumerate(best)) / 4
     assert torch.isclose(HardTargets()(*seen, NOTHING), by_hand)
-    told, said = (teacher / 3).sigmoid(), (student / 3).sigmoid()
-    by_hand = -9 * (told * said.log() + (1 - told) * (1 - said).log()).mean()
+    output, said = (teacher / 3).sigmoid(), (student / 3).sigmoid()
+    by_hand = -9 * (output * said.log() + (1 - output) * (1 - said).log()).mean()
     assert torch.isclose(SoftLabels(3.0)(*seen, NOTHING), by_hand)
     assert torch.isclose(SameNumbers()(*seen, NOTHING), ((student - teacher) ** 2).mean())
 
@@ -180,9 +180,9 @@ def test_mobilebert_compares_where_heads_look():
     for layer in range(2):
         for text, place, keys in ((0, 0, 3), (0, 1, 3), (0, 2, 3), (1, 0, 1)):
             for head in range(2):
-                told = teacher.attention[layer].weights[text, head, place, :keys].tolist()
+                output = teacher.attention[layer].weights[text, head, place, :keys].tolist()
                 said = student.attention[layer].weights[text, head, place, :keys].tolist()
-                divergences = (p * math.log(p / q) for p, q in zip(told, said, strict=True))
+                divergences = (p * math.log(p / q) for p, q in zip(output, said, strict=True))
                 by_hand += sum(divergences) / 2 / 4 / 2
     assert float(SameAttention((1, 2))(student, teacher, NOTHING)) == pytest.approx(by_hand, rel=1e-4)
     assert float(SameAttention((2, 1))(student, teacher, NOTHING)) != pytest.approx(by_hand, rel=1e-2)

@@ -89,8 +89,8 @@ def softmax(scores: list[float], temperature: float = 1.0) -> list[float]:
 
 
 def soft_by_hand(temperature: float) -> float:
-    told, said = softmax(TEACHER_SCORES[0], temperature), softmax(STUDENT_SCORES[0], temperature)
-    return temperature**2 * sum(p * math.log(p / q) for p, q in zip(told, said, strict=True))
+    teacher, said = softmax(TEACHER_SCORES[0], temperature), softmax(STUDENT_SCORES[0], temperature)
+    return temperature**2 * sum(p * math.log(p / q) for p, q in zip(teacher, said, strict=True))
 
 
 def test_the_soft_loss_is_the_papers_and_the_other_is_its_codes():
@@ -98,8 +98,8 @@ def test_the_soft_loss_is_the_papers_and_the_other_is_its_codes():
     assert float(SoftTargets(3.0)(*seen, None)) == pytest.approx(soft_by_hand(3.0), rel=1e-5)
     assert float(SoftTargetsByClass(3.0)(*seen, None)) == pytest.approx(soft_by_hand(3.0) / 3, rel=1e-5)
     many = Recorded(torch.tensor(STUDENT_SCORES * 4)), Recorded(torch.tensor(TEACHER_SCORES * 4))
-    said, told = ((one.answer / 3).log_softmax(-1) for one in many)
-    as_published = torch.nn.functional.kl_div(said, told, reduction="sum", log_target=True) * 9 / said.numel()
+    said, teacher = ((one.answer / 3).log_softmax(-1) for one in many)
+    as_published = torch.nn.functional.kl_div(said, teacher, reduction="sum", log_target=True) * 9 / said.numel()
     assert torch.isclose(SoftTargetsByClass(3.0)(*many, None), as_published)
 
 
@@ -127,8 +127,10 @@ def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 KINDS = {
-    "soft": lambda own, told: 9 * (told / 3).softmax(-1).mul((told / 3).log_softmax(-1) - (own / 3).log_softmax(-1)),
-    "hard": lambda own, told: -torch.nn.functional.one_hot(told.argmax(-1), 10) * own.log_softmax(-1),
+    "soft": lambda own, teacher: (
+        9 * (teacher / 3).softmax(-1).mul((teacher / 3).log_softmax(-1) - (own / 3).log_softmax(-1))
+    ),
+    "hard": lambda own, teacher: -torch.nn.functional.one_hot(teacher.argmax(-1), 10) * own.log_softmax(-1),
 }
 
 
@@ -143,9 +145,9 @@ def test_the_class_token_learns_labels_and_the_chosen_tokens_the_teacher(there, 
     by_class, by_token = task.model.head.pair(*task.model.encode(batch.inputs))
     mean, std = (torch.tensor(part) for part in (task.model.card.normalization.mean, task.model.card.normalization.std))
     other = task.teacher.card.normalization
-    told = task.teacher((batch.inputs * std + mean - torch.tensor(other.mean)) / torch.tensor(other.std))
+    teacher = task.teacher((batch.inputs * std + mean - torch.tensor(other.mean)) / torch.tensor(other.std))
     chosen = {"distillation": [by_token], "both": [by_class, by_token]}[token]
-    lesson = torch.stack([KINDS[kind](own, told).sum(-1).mean() for own in chosen]).mean()
+    lesson = torch.stack([KINDS[kind](own, teacher).sum(-1).mean() for own in chosen]).mean()
     assert torch.isclose(outcome.loss, 0.7 * cross_entropy(by_class, batch.labels) + 0.3 * lesson, rtol=1e-5)
     pieces = [task.objective(task.model)(piece, batch).loss for piece in batch.split(5)]
     assert torch.isclose(torch.stack(pieces).sum(), outcome.loss, rtol=1e-5)
@@ -160,8 +162,8 @@ def test_the_wrong_token_would_be_seen(there, monkeypatch):
 def test_a_student_without_the_token_learns_both_with_one(there):
     task = build_task(recipe(*PLAIN, "teacher=teacher", "teacher.kind=soft", "teacher.share=0.1"), silent())
     batch = batch_of(task, mixed=False)
-    scores, told = task.model(batch.inputs), task.teacher(batch.inputs)
-    expected = 0.9 * cross_entropy(scores, batch.labels) + 0.1 * KINDS["soft"](scores, told).sum(-1).mean()
+    scores, teacher = task.model(batch.inputs), task.teacher(batch.inputs)
+    expected = 0.9 * cross_entropy(scores, batch.labels) + 0.1 * KINDS["soft"](scores, teacher).sum(-1).mean()
     assert torch.isclose(task.objective(task.model)(batch, batch).loss, expected, rtol=1e-4)
 
 
@@ -259,9 +261,9 @@ def test_a_run_with_a_teacher_and_a_climb_goes_on_bit_by_bit(there, monkeypatch)
     assert without_seconds(Path("again")) == without_seconds(Path("whole"))
     assert Path(Run(Path("whole")).recipe().teacher.name).is_absolute()
     found = evaluate(Run(Path("whole")), "cpu")
-    told = json.loads(Path("whole/evaluation.json").read_text())
+    saved = json.loads(Path("whole/evaluation.json").read_text())
     assert set(found.tokens) == {"class_token", "distillation_token"}
-    assert told["class_token"] == found.tokens["class_token"]
+    assert saved["class_token"] == found.tokens["class_token"]
     assert "Test Accuracy of the class token" in found.lines()[-2]
 
 
@@ -310,8 +312,8 @@ def test_the_student_alone_begins_as_the_student_with_a_teacher(there):
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(there, command, words, reason):
-    told = refusal(command, "train", "digits-vit", *STUDENT, *words.split())
-    assert reason in told
+    output = refusal(command, "train", "digits-vit", *STUDENT, *words.split())
+    assert reason in output
 
 
 def test_a_teacher_that_was_being_trained_learns_nothing_more():
@@ -329,11 +331,11 @@ def test_all_of_the_loss_may_be_the_teachers_where_every_token_learns_it(there):
 
 
 def test_fields_of_a_teacher_that_is_not_there_are_told_of(there):
-    for words, told in ((("teacher.kind=soft",), "there is no teacher"), ((), "")):
+    for words, message in ((("teacher.kind=soft",), "there is no teacher"), ((), "")):
         console = Console(file=StringIO(), width=200)
         assert not isinstance(build_task(recipe(*STUDENT, *words), console), TaughtImages)
-        assert told in console.file.getvalue()
-        assert ("teacher" in console.file.getvalue()) == bool(told)
+        assert message in console.file.getvalue()
+        assert ("teacher" in console.file.getvalue()) == bool(message)
 
 
 # The study
@@ -345,10 +347,10 @@ def test_the_study_asks_for_its_teacher_and_is_the_lectures_table(there, command
     assert {recipe.data for recipe in study.runs.values()} == {"digits"}
     assert study.runs["none"].teacher.name == ""
     assert (study.runs["soft"].teacher.kind, study.runs["soft"].teacher.share) == ("soft", 0.9)
-    told = refusal(command, "train", "deit-distillation", "data=digits")
-    assert "this study needs teacher=" in told
-    told = refusal(command, "train", "deit-distillation", "data=digits", "teacher=nowhere", *SMALL)
-    assert "got nowhere" in told
+    output = refusal(command, "train", "deit-distillation", "data=digits")
+    assert "this study needs teacher=" in output
+    output = refusal(command, "train", "deit-distillation", "data=digits", "teacher=nowhere", *SMALL)
+    assert "got nowhere" in output
 
     def row(run: str, **measures: float) -> Result:
         return Result(run, "deit-mini", 1, 1, "accuracy", "test", measures, 1.0, 1, 1.0)

@@ -285,9 +285,9 @@ def test_losses_are_in_single_precision_whatever_the_model_answers():
 def test_a_model_that_is_told_the_targets_is_as_far_off(task, form):
     """As one whose scores are compared with them afterwards; so for gradients."""
     batch, found = batch_of(task, form), []
-    for told in (True, False):
+    for output in (True, False):
         model = model_of(task)
-        asked = model if told else lambda text, model=model: model(text._replace(targets=None))
+        asked = model if output else lambda text, model=model: model(text._replace(targets=None))
         outcome = MaskedWords(asked)(batch, batch)
         outcome.loss.backward()
         found.append((outcome, {name: part.grad for name, part in model.named_parameters() if part.grad is not None}))

@@ -137,10 +137,10 @@ def test_a_run_in_8_bits_tells_what_it_costs_and_is_loaded_as_it_was():
     assert is_quantised(model)
     assert model.state_dict()["head.linear.quantised.input"] > 0
     found = evaluate(Run(Path("small")), "cpu")
-    told = json.loads(Path("small/evaluation.json").read_text())["compression"]
-    assert [file["name"] for file in told["files"]] == ["float32", "int8"]
-    assert told["files"][1]["score"] == pytest.approx(found.judged.measures["accuracy"], abs=0.2)
-    assert told["difference"] < 0.1
+    output = json.loads(Path("small/evaluation.json").read_text())["compression"]
+    assert [file["name"] for file in output["files"]] == ["float32", "int8"]
+    assert output["files"][1]["score"] == pytest.approx(found.judged.measures["accuracy"], abs=0.2)
+    assert output["difference"] < 0.1
     assert any("times as fast" in line for line in found.lines())
     plain = patchword.load("small", head="tags", classes=4)  # another head begins in float32
     assert not is_quantised(plain)
@@ -178,8 +178,8 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(command, word
         Path("texts.csv").unlink()
         lines = [f"{line},{number % 3}" if number else f"{line},other" for number, line in enumerate(text)]
         Path("texts.csv").write_text("\n".join(lines) + "\n")
-    told = refusal(command, "train", "classify-text", *settings(*COMMON, *SMALL, *words.split()))
-    assert reason in told
+    output = refusal(command, "train", "classify-text", *settings(*COMMON, *SMALL, *words.split()))
+    assert reason in output
 
 
 def test_pretraining_learns_from_a_teacher_as_distilbert_did():

@@ -110,11 +110,11 @@ def test_what_is_followed():
 def test_a_run_learns_and_its_report_says_so(recipe, tmp_path):
     folder = tmp_path / "run"
     assert train(recipe.with_settings(["epochs=8"]), folder, QUIET)
-    told = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert told[-1]["validation_perplexity"] < 0.5 * told[0]["validation_perplexity"]
-    assert told[-1]["validation_loss"] < told[0]["validation_loss"]
+    output = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert output[-1]["validation_perplexity"] < 0.5 * output[0]["validation_perplexity"]
+    assert output[-1]["validation_loss"] < output[0]["validation_loss"]
     found = evaluate(Run(folder), "cpu")
-    best = max(told, key=lambda record: record["validation_accuracy"])
+    best = max(output, key=lambda record: record["validation_accuracy"])
     for name in ("next_perplexity", "previous_perplexity", "accuracy"):
         assert found.measures[name] == pytest.approx(best[f"validation_{name}"], rel=1e-4)
     page = write_report(Run(folder), found).read_text(encoding="utf-8")

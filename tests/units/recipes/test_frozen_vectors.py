@@ -148,10 +148,10 @@ def test_a_classifier_is_trained_evaluated_and_told(command):
     reviews("train.csv")
     reviews("test.csv", 6)
     words = ("train", "over-vectors", "--set", "task=classes", "train=train.csv", "test=test.csv", *QUICK, "epochs=4")
-    code, told, complaint = command(*words)
+    code, output, complaint = command(*words)
     assert code == 0, complaint
-    assert "vectors of 240 words: 0.00 GiB" in told
-    assert "Test Accuracy: 100.00%" in told
+    assert "vectors of 240 words: 0.00 GiB" in output
+    assert "Test Accuracy: 100.00%" in output
     before = Path("runs/over-vectors/evaluation.json").read_bytes()
     assert command("evaluate", "runs/over-vectors")[0] == 0
     assert Path("runs/over-vectors/evaluation.json").read_bytes() == before
@@ -219,10 +219,10 @@ def test_the_study_runs_both_tasks_over_all_vectors_that_are_there(command, monk
     files = ("tags=train.conll", "tags_test=train.conll", "classes=train.csv", "classes_test=train.csv")
     others = ("words=words.txt", "translation=none", "elmo=none", "bert=none")
     sizes = ("device=cpu", "model.width=8", "epochs=1", "learning_rate=0.01", "batch_size=32")
-    code, told, complaint = command("train", "contextual-or-static", "--set", *files, *others, *sizes)
+    code, output, complaint = command("train", "contextual-or-static", "--set", *files, *others, *sizes)
     assert code == 0, complaint
-    assert "tags-cove-seed-0 is left out: its vectors are none" in told
-    assert told.count("computed in") == 4  # the seeds share the vectors
+    assert "tags-cove-seed-0 is left out: its vectors are none" in output
+    assert output.count("computed in") == 4  # the seeds share the vectors
     folder = Path("runs/contextual-or-static")
     found = json.loads((folder / "results.json").read_text())
     assert {task: list(rows) for task, rows in found["means"].items()} == {

@@ -60,8 +60,8 @@ def stories(
     for number in range(documents):
         known = [word for word in ALPHABET if word[0] == "abcdefgh"[number % kinds]][:variety]
         count = generator.randint(*sentences)
-        told = [" ".join(generator.choices(known, k=generator.randint(3, 7))) for _ in range(count)]
-        lines.append(" ".join(f"{sentence.capitalize()}." for sentence in told))
+        output = [" ".join(generator.choices(known, k=generator.randint(3, 7))) for _ in range(count)]
+        lines.append(" ".join(f"{sentence.capitalize()}." for sentence in output))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -347,8 +347,8 @@ def test_a_vocabulary_without_a_mask(refused):
 
 def test_a_length_over_the_models_positions(refused):
     stories(Path("texts.txt"))
-    told = refused("text=texts.txt", "length=64", "model.max_length=32")
-    assert "recipe field 'length': expected at most 32, the maximum of the model, got 64" in told
+    output = refused("text=texts.txt", "length=64", "model.max_length=32")
+    assert "recipe field 'length': expected at most 32, the maximum of the model, got 64" in output
 
 
 def test_a_tokenizer_of_another_size_than_the_checkpoint(refused, words):
@@ -361,8 +361,8 @@ def test_a_tokenizer_of_another_size_than_the_checkpoint(refused, words):
 def test_a_model_of_images(command, words):
     stories(Path("texts.txt"))
     fields = settings("model=resnet-18", "text=texts.txt", f"tokenizer={words}", "device=cpu")
-    told = refusal(command, "train", "bert-pretrain", "--name", "bad", *fields)
-    assert "'resnet-18' reads images: expected a model of texts" in told
+    output = refusal(command, "train", "bert-pretrain", "--name", "bad", *fields)
+    assert "'resnet-18' reads images: expected a model of texts" in output
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_a_causal_model_learns(words):
 
 def test_a_causal_model_takes_no_pairs(words, command):
     stories(Path("texts.txt"))
-    told = refusal(
+    output = refusal(
         command,
         "train",
         "bert-pretrain",
@@ -445,8 +445,8 @@ def test_a_causal_model_takes_no_pairs(words, command):
         "text=texts.txt",
         f"tokenizer={words}",
     )
-    assert "is causal and predicts the next word" in told
-    assert "sentences=packed" in told
+    assert "is causal and predicts the next word" in output
+    assert "sentences=packed" in output
 
 
 def pairs_file(path: Path, count: int = 40) -> Path:
@@ -542,13 +542,13 @@ def test_news_are_learned_field_by_field(command):
 
 def test_news_without_a_body_are_named_by_line(command, words):
     Path("news.jsonl").write_text('{"title": "a", "body": "b"}\n{"title": "c"}\n', encoding="utf-8")
-    told = refusal(command, "tokenizer", "train", "news.jsonl", "--out", "words", "--kind", "news")
-    assert "news.jsonl, line 2: no body" in told
+    output = refusal(command, "tokenizer", "train", "news.jsonl", "--out", "words", "--kind", "news")
+    assert "news.jsonl, line 2: no body" in output
 
 
 def test_a_tokenizer_without_fields_is_refused_for_news(command, words):
     articles(Path("news.jsonl"))
-    told = refusal(
+    output = refusal(
         command, "train", "grover-pretrain", "--set", *TINY_SIZES, "articles=news.jsonl", f"tokenizer={words}"
     )
-    assert "the tokenizer has no tokens for news fields" in told
+    assert "the tokenizer has no tokens for news fields" in output

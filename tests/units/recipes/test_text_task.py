@@ -249,11 +249,11 @@ def test_what_becomes_of_long_and_unknown_texts_is_told(words):
     table = write_table(Path("train.csv"), [*rows, ("nothing", "Bad"), rows[0]])
     console = silent()
     build_task(tuned("classify-text", words, f"train={table}"), console)
-    told = " ".join(console.file.getvalue().split())
-    assert re.search(r"3 classes: bad \d+, Bad \d, good \d+|3 classes: Bad \d, bad \d+, good \d+", told)
-    assert re.search(r"labels that differ only in case or number format: (bad, Bad|Bad, bad)", told)
-    assert "longer than 24 are truncated (stride=... splits them into windows)" in told
-    assert "of the tokens are unknown" in told
+    output = " ".join(console.file.getvalue().split())
+    assert re.search(r"3 classes: bad \d+, Bad \d, good \d+|3 classes: Bad \d, bad \d+, good \d+", output)
+    assert re.search(r"labels that differ only in case or number format: (bad, Bad|Bad, bad)", output)
+    assert "longer than 24 are truncated (stride=... splits them into windows)" in output
+    assert "of the tokens are unknown" in output
 
 
 def test_a_trained_model_is_fine_tuned_further(words):
@@ -398,9 +398,9 @@ def refused(command, words):
 
 def test_a_missing_column(refused):
     table = write_table(Path("train.csv"), [("good", "a")], ("review", "sentiment"))
-    told = refused(f"train={table}", "text=reviw", "label=sentiment")
-    assert "train.csv, line 1: there is no column 'reviw' for the text" in told
-    assert "'review'" in told
+    output = refused(f"train={table}", "text=reviw", "label=sentiment")
+    assert "train.csv, line 1: there is no column 'reviw' for the text" in output
+    assert "'review'" in output
 
 
 def test_an_empty_text(refused):
@@ -412,17 +412,17 @@ def test_an_empty_text(refused):
 def test_a_label_that_training_has_not_seen(refused, part):
     opinions(Path("train.csv"))
     write_table(Path("other.csv"), [("good", "good"), ("bad", "baad")])
-    told = refused("train=train.csv", f"{part}=other.csv")
-    assert "other.csv, line 3, column 'label': the label 'baad' is not one of the known labels" in told
-    assert "did you mean 'bad'" in told
+    output = refused("train=train.csv", f"{part}=other.csv")
+    assert "other.csv, line 3, column 'label': the label 'baad' is not one of the known labels" in output
+    assert "did you mean 'bad'" in output
 
 
 @pytest.mark.parametrize("part", ["validation", "test"])
 def test_a_tag_that_training_has_not_seen(refused, part):
     write_conll(Path("train.conll"), [[("ada", "B-PER"), ("lives", "O")]] * 10)
     write_conll(Path("other.conll"), [[("ada", "B-PER")], [("ada", "B-ORG")]])
-    told = refused("train=train.conll", f"{part}=other.conll", recipe="tag")
-    assert "other.conll, line 3, column 2, word 'ada': the tag 'B-ORG' is not one of the known tags" in told
+    output = refused("train=train.conll", f"{part}=other.conll", recipe="tag")
+    assert "other.conll, line 3, column 2, word 'ada': the tag 'B-ORG' is not one of the known tags" in output
 
 
 def test_broken_utf8(refused):
@@ -432,18 +432,18 @@ def test_broken_utf8(refused):
 
 def test_unequal_columns_of_conll(refused):
     Path("train.conll").write_text("ada B-PER\nlives O\nin\n")
-    told = refused("train=train.conll", recipe="tag")
-    assert "train.conll, line 3: wrong number of columns: expected 2 columns as on line 1, got 1" in told
+    output = refused("train=train.conll", recipe="tag")
+    assert "train.conll, line 3: wrong number of columns: expected 2 columns as on line 1, got 1" in output
 
 
 def test_a_training_answer_that_is_not_in_its_context(refused):
     found = places(20)
     for _, (qa,) in found:
         qa["answers"] = [{"text": "berlin", "answer_start": 3}]
-    told = refused(f"train={write_questions(Path('train.json'), found)}", "length=16", recipe="squad")
-    assert "train.json, question '" in told
-    assert "no answer to train on: expected an answer that is in its context" in told
-    assert "'berlin'" in told
+    output = refused(f"train={write_questions(Path('train.json'), found)}", "length=16", recipe="squad")
+    assert "train.json, question '" in output
+    assert "no answer to train on: expected an answer that is in its context" in output
+    assert "'berlin'" in output
 
 
 def test_a_validation_answer_that_is_not_in_its_context_is_scored(words):
@@ -459,9 +459,9 @@ def test_a_tokenizer_of_another_size_than_the_checkpoint(refused, words, extra):
     assert train(tuned("classify-text", words, f"train={opinions(Path('train.csv'))}", "epochs=1"), Path("m"), silent())
     entries = Path("m/vocab.txt").read_text().splitlines()
     vocabulary_of([*entries, *(f"##{number}" for number in range(extra))], Path("other"), specials=())
-    told = refused("train=train.csv", "model=m", "tokenizer=other")
-    assert "the tokenizer does not belong to the model" in told
-    assert f"expected a vocabulary of {len(entries):,}, got {len(entries) + extra:,}" in told
+    output = refused("train=train.csv", "model=m", "tokenizer=other")
+    assert "the tokenizer does not belong to the model" in output
+    assert f"expected a vocabulary of {len(entries):,}, got {len(entries) + extra:,}" in output
 
 
 def test_a_vocabulary_too_small_for_the_tokenizer(refused):
@@ -471,8 +471,8 @@ def test_a_vocabulary_too_small_for_the_tokenizer(refused):
 
 def test_a_length_over_the_models_positions(refused):
     opinions(Path("train.csv"))
-    told = refused("train=train.csv", "length=40", "model.max_length=32")
-    assert "recipe field 'length': expected at most 32, the maximum of the model, got 40" in told
+    output = refused("train=train.csv", "length=40", "model.max_length=32")
+    assert "recipe field 'length': expected at most 32, the maximum of the model, got 40" in output
 
 
 def test_an_unknown_task_of_glue(refused):
@@ -483,8 +483,8 @@ def test_an_unknown_task_of_glue(refused):
 
 def test_an_unknown_metric(refused):
     opinions(Path("train.csv"))
-    told = refused("train=train.csv", "metric=bleu")
-    assert "this task is not scored by 'bleu': expected accuracy or f1 or matthews" in told
+    output = refused("train=train.csv", "metric=bleu")
+    assert "this task is not scored by 'bleu': expected accuracy or f1 or matthews" in output
 
 
 @pytest.mark.parametrize("recipe", ["classify-text", "tag", "squad", "glue-mrpc"])
@@ -496,15 +496,15 @@ def test_files_that_are_not_there(refused):
     opinions(Path("train.csv"))
     assert "there is no file nowhere.csv: expected the train texts" in refused("train=nowhere.csv")
     for part in ("validation", "test"):
-        told = refused("train=train.csv", f"{part}=nowhere.csv")
-        assert f"there is no file nowhere.csv: expected the {part} texts" in told
+        output = refused("train=train.csv", f"{part}=nowhere.csv")
+        assert f"there is no file nowhere.csv: expected the {part} texts" in output
 
 
 @pytest.mark.parametrize("share", ["0", "1.5", "1", "-0.1", "nan"])
 def test_a_share_that_is_none(refused, share):
     opinions(Path("train.csv"))
-    told = refused("train=train.csv", f"validation={share}")
-    assert "recipe field 'validation': expected a file, or a fraction between 0 and 1" in told
+    output = refused("train=train.csv", f"validation={share}")
+    assert "recipe field 'validation': expected a file, or a fraction between 0 and 1" in output
 
 
 def test_one_class_only(refused):
@@ -519,26 +519,26 @@ def test_no_labels_at_all(refused):
 
 def test_a_number_that_is_none(refused):
     table = write_table(Path("train.csv"), [("good", "1")] * 9 + [("bad", "many")])
-    told = refused(f"train={table}", "task=number")
-    assert "train.csv, line 11, column 'label': expected a finite number, got 'many'" in told
+    output = refused(f"train={table}", "task=number")
+    assert "train.csv, line 11, column 'label': expected a finite number, got 'many'" in output
 
 
 def test_a_model_of_images_in_a_recipe_of_texts(command, words):
     opinions(Path("train.csv"))
     fields = settings("model=vit-tiny-16", "train=train.csv", f"tokenizer={words}", "device=cpu")
-    told = refusal(command, "train", "classify-text", "--name", "bad", *fields)
-    assert "'vit-tiny-16' reads images: expected a model of texts" in told
+    output = refusal(command, "train", "classify-text", "--name", "bad", *fields)
+    assert "'vit-tiny-16' reads images: expected a model of texts" in output
 
 
 def test_a_model_of_texts_in_a_recipe_of_images(command):
-    told = refusal(command, "train", "digits-vit", "--name", "bad", *settings("model=bert-tiny", "device=cpu"))
-    assert "'bert-tiny' reads texts: expected a model of images" in told
+    output = refusal(command, "train", "digits-vit", "--name", "bad", *settings("model=bert-tiny", "device=cpu"))
+    assert "'bert-tiny' reads texts: expected a model of images" in output
 
 
 def test_a_name_without_a_tokenizer(command):
     opinions(Path("train.csv"))
-    told = refusal(command, "train", "classify-text", "--name", "bad", *settings("train=train.csv", "device=cpu"))
-    assert "'bert-mini' needs a tokenizer: expected tokenizer=FOLDER" in told
+    output = refusal(command, "train", "classify-text", "--name", "bad", *settings("train=train.csv", "device=cpu"))
+    assert "'bert-mini' needs a tokenizer: expected tokenizer=FOLDER" in output
 
 
 def test_ignored_tokens_are_never_scored(words):

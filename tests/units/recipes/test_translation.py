@@ -85,14 +85,14 @@ def test_a_run_learns_and_is_scored_with_its_signature(run, command):
     metrics = Run(run).metrics()
     assert metrics[-1]["validation_loss"] < 0.8 * metrics[0]["validation_loss"]
     assert metrics[-1]["validation_accuracy"] > (0.6 if Run(run).recipe().model.name == "transformer-small" else 0.25)
-    code, told, complaint = command("evaluate", run)
+    code, output, complaint = command("evaluate", run)
     assert code == 0, complaint
     found = read_json(run / "evaluation.json")
     assert found["metric"] == "bleu"
     assert found["part"] == "test"
     assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    assert found["signature"] in told
-    assert f"Test BLEU: {found['bleu']:.2f}" in told
+    assert found["signature"] in output
+    assert f"Test BLEU: {found['bleu']:.2f}" in output
     report = (run / "report.html").read_text(encoding="utf-8")
     assert ("Alignment" in report) == ("none" not in str(run))
     assert found["signature"] in report
@@ -158,7 +158,7 @@ def test_pairs_with_one_source_are_set_aside_together():
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         (("words=200",), "a vocabulary of 200 is too small"),
         (("model.max_length=5",), "train.b, line 1: a text is longer than the maximum of the model"),
@@ -170,14 +170,14 @@ def test_pairs_with_one_source_are_set_aside_together():
         (("tokenizer=a,b,c",), "tokenizer"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_before_anything_is_written(command, fields, told):
-    assert told in refusal(command, "train", "translation", *settings(*FILES, *TRANSFORMER, *fields))
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(command, fields, message):
+    assert message in refusal(command, "train", "translation", *settings(*FILES, *TRANSFORMER, *fields))
 
 
 def test_a_test_text_that_is_too_long_is_told_before_training(command):
     Path("test.tsv").write_text(f"{'ba ' * 40}\tx\n", encoding="utf-8")
-    told = refusal(command, "train", "translation", *settings(*FILES, *TRANSFORMER, "model.max_length=30"))
-    assert "test.tsv, line 1: a text is longer than the maximum of the model" in told
+    output = refusal(command, "train", "translation", *settings(*FILES, *TRANSFORMER, "model.max_length=30"))
+    assert "test.tsv, line 1: a text is longer than the maximum of the model" in output
 
 
 def test_without_sacrebleu_it_is_told_before_training(command, monkeypatch):
@@ -190,16 +190,16 @@ def test_without_sacrebleu_it_is_told_before_training(command, monkeypatch):
 
 def test_texts_files_and_a_pipe_are_translated_alike(run, command, monkeypatch):
     texts = [first for first, _ in made(5, 7)]
-    code, told, complaint = command("translate", run, *texts)
+    code, output, complaint = command("translate", run, *texts)
     assert code == 0, complaint
-    assert len(told.splitlines()) == 5
+    assert len(output.splitlines()) == 5
     Path("in.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     assert command("translate", run, "--file", "in.txt", "--out", "out.txt")[0] == 0
-    assert Path("out.txt").read_text(encoding="utf-8") == told
+    assert Path("out.txt").read_text(encoding="utf-8") == output
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
-    assert command("translate", run)[1] == told
+    assert command("translate", run)[1] == output
     record = json.loads(command("translate", run, texts[0], "--json")[1])
-    assert record == {"text": texts[0], "translation": told.splitlines()[0]}
+    assert record == {"text": texts[0], "translation": output.splitlines()[0]}
 
 
 def test_a_search_is_the_same_alone_and_among_others(run):
@@ -219,10 +219,10 @@ def test_the_alignment_is_drawn_and_told_where_there_is_none(run, command):
     if "none" in str(run):
         assert "has no attention" in refusal(command, "translate", run, "ba ce", "--alignment", "a.png")
         return
-    code, told, _ = command("translate", run, "ba ce di", "--alignment", "a.png", "--json")
+    code, output, _ = command("translate", run, "ba ce di", "--alignment", "a.png", "--json")
     assert code == 0
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
-    found = json.loads(told)["alignment"]
+    found = json.loads(output)["alignment"]
     assert found["read"] == ["ba", "ce", "di", END]
     assert all(sum(row) == pytest.approx(1, abs=1e-3) for row in found["weights"])
     assert "one text" in refusal(command, "translate", run, "ba", "ce", "--alignment", "b.png")

@@ -143,10 +143,10 @@ def test_a_model_of_images_is_no_source(tmp_path):
 
 def test_a_bank_holds_all_layers_of_all_sources_in_the_order_of_the_words(bert):
     sources = open_sources(f"random:4+{bert}", CPU)
-    told: list[int] = []
-    bank = fill(sources, SENTENCES, CPU, told.append)
+    output: list[int] = []
+    bank = fill(sources, SENTENCES, CPU, output.append)
     assert bank.values.shape == (9, 4 + 3 * 16)
-    assert sum(told) == 9
+    assert sum(output) == 9
     expected = torch.cat(sources[1].vectors(SENTENCES[1:2]), 1).transpose(0, 1).flatten(1)
     torch.testing.assert_close(bank.values[3:4, 4:].float(), expected, atol=2e-3, rtol=2e-3)
     assert torch.equal(bank.values[3, :4], Random(4).vectors([["good"]])[0][0, 0].half())

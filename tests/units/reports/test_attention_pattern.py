@@ -322,11 +322,11 @@ def test_a_stage_has_a_panel_per_pattern_and_one_for_all():
 
 
 def test_it_writes_both_pictures_and_prints_the_table(command):
-    code, told, complaint = command("windows", "swin-mini", "--set", "image=30", "--token", "0,14")
+    code, output, complaint = command("windows", "swin-mini", "--set", "image=30", "--token", "0,14")
     assert (code, complaint) == (0, "")
-    assert re.search(r"1 +15 x 15 +block 2 +2 +windows of 7 x 7, shifted by 3 +9 +49 +13\.6%", told)
-    assert "20.4% of all pairs; 69.4% are computed" in told
-    assert told.split()[-2:] == ["windows/swin-mini.svg", "windows/swin-mini.png"]
+    assert re.search(r"1 +15 x 15 +block 2 +2 +windows of 7 x 7, shifted by 3 +9 +49 +13\.6%", output)
+    assert "20.4% of all pairs; 69.4% are computed" in output
+    assert output.split()[-2:] == ["windows/swin-mini.svg", "windows/swin-mini.png"]
     assert sorted(path.name for path in Path("windows").iterdir()) == ["swin-mini.png", "swin-mini.svg"]
     root = ElementTree.parse("windows/swin-mini.svg").getroot()
     words = " ".join("".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text"))
@@ -345,8 +345,8 @@ def test_it_writes_both_pictures_and_prints_the_table(command):
 
 
 def test_it_answers_as_json(command):
-    code, told, _ = command("windows", "vit-exercise", "--json", "--out", "here/deep", "--token", "6,0")
-    answer = json.loads(told)
+    code, output, _ = command("windows", "vit-exercise", "--json", "--out", "here/deep", "--token", "6,0")
+    answer = json.loads(output)
     assert code == 0
     assert answer["token"] == [6, 0]
     assert (answer["model"], answer["image"], answer["density"]) == ("vit-exercise", 28, 1.0)
@@ -381,8 +381,8 @@ def test_the_same_model_gives_the_same_picture(command):
 )
 def test_mistakes_are_reported_and_nothing_is_written(command, words, message):
     Path("file").write_text("in the way")
-    code, told, complaint = command("windows", *words)
-    assert (code, told) == (2, "")
+    code, output, complaint = command("windows", *words)
+    assert (code, output) == (2, "")
     assert re.search(message, complaint)
     assert [path.name for path in Path.cwd().iterdir()] == ["file"]
 

@@ -74,9 +74,9 @@ def test_every_section_is_there_in_order(usual: Page) -> None:
 
 
 def test_the_result_in_words_and_numbers(usual: Page) -> None:
-    told = "vit-exercise reached an accuracy of 35.00% on the 40 test images of clothes after 3 epochs "
-    told += "(3\xa0min\xa000\xa0s)."
-    assert f"{told} The recipe expected at least 84%, which this run did not reach." in usual.text
+    sentence = "vit-exercise reached an accuracy of 35.00% on the 40 test images of clothes after 3 epochs "
+    sentence += "(3\xa0min\xa000\xa0s)."
+    assert f"{sentence} The recipe expected at least 84%, which this run did not reach." in usual.text
     for number in ("14 of 40", "0.2500", "epoch 2", "Coat was predicted as Shirt 13 times (100.0% of its images)"):
         assert number in usual.text
     assert usual.text.count("lowest") == 2  # Coat and Bag, which were never recognised
@@ -202,8 +202,8 @@ def test_the_confusion_matrix_writes_what_there_is_room_for(number: int) -> None
 
 def test_pairs_are_told_by_how_often_both_ways() -> None:
     counts = torch.tensor([[5, 3, 0], [4, 6, 1], [0, 0, 9]])
-    told = [re.sub("<.*?>", "", sentence) for sentence in confusing_pairs(counts, ("a", "b", "c"))]
-    assert told == [
+    sentences = [re.sub("<.*?>", "", sentence) for sentence in confusing_pairs(counts, ("a", "b", "c"))]
+    assert sentences == [
         "b was predicted as a 4 times (36.4% of its images); the reverse happened 3 times.",
         "b was predicted as c 1 time (9.1% of its images); the reverse happened 0 times.",
     ]

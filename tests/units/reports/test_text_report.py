@@ -137,11 +137,11 @@ def test_a_result_of_test_texts_is_told_as_such(tmp_path: Path, tokenizer: Token
 
 
 def test_a_loss_that_training_weighs_is_told_to_be_plain_in_validation(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    told = "with smoothed labels, with larger weights for rare classes; validation values"
+    output = "with smoothed labels, with larger weights for rare classes; validation values"
     for fields, there in (({}, False), ({"weights": True, "label_smoothing": 0.1}, True)):
         recipe = TextRecipe(train="reviews.csv", length=32, **fields)
         page = page_of(tmp_path, recipe, classes(tokenizer, recipe))
-        assert (told in page.text, "with the plain loss" in page.text) == (there, there)
+        assert (output in page.text, "with the plain loss" in page.text) == (there, there)
 
 
 def test_attention_is_that_of_the_reader_of_the_last_layer(tokenizer: Tokenizer) -> None:

@@ -50,9 +50,9 @@ def train(folder: Path, *more: str):
 def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of runs; tests that change it copy it first."""
     runs = tmp_path_factory.mktemp("runs")
-    told = train(runs)
-    assert told.exit_code == 0, told.output
-    assert told.output.count("measuring the") == 4
+    printed = train(runs)
+    assert printed.exit_code == 0, printed.output
+    assert printed.output.count("measuring the") == 4
     return runs
 
 
@@ -114,9 +114,9 @@ def test_every_run_is_measured_and_told(trained: Path):
         assert float(found["leading_eigenvalue"]) == kept["eigenvalues"][0]["value"]
         assert float(found["corruption_accuracy"]) == spoiled["mean_corruption_accuracy"]
         assert spoiled["digest"] == kept["digest"]
-    told = (trained / "results.md").read_text()
-    assert "| model | SAM | test accuracy | leading eigenvalue | corruption accuracy |" in told
-    assert "- vit: SAM " in told
+    printed = (trained / "results.md").read_text()
+    assert "| model | SAM | test accuracy | leading eigenvalue | corruption accuracy |" in printed
+    assert "- vit: SAM " in printed
     assert json.loads((trained / "results.json").read_text())["means"].keys() == {"vit", "vit-sam"}
     assert Image.open(trained / "results.png").size[0] > 1000
 
@@ -164,12 +164,12 @@ def test_a_measure_takes_what_the_verb_kept(trained: Path):
 
 
 def test_the_share_of_the_work_that_is_done_is_told(trained: Path):
-    run, told = Run(trained / "vit"), []
+    run, printed = Run(trained / "vit"), []
     for measure in (EIGENVALUE, CORRUPTION):
-        told.clear()
-        measure.measure(run, "cpu", told.append)
-        assert len(told) > 4
-        assert 0.5 < sum(told) < 1 + 1e-6
+        printed.clear()
+        measure.measure(run, "cpu", printed.append)
+        assert len(printed) > 4
+        assert 0.5 < sum(printed) < 1 + 1e-6
 
 
 def test_the_conclusion_tells_the_factor():

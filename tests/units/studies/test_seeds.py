@@ -87,7 +87,7 @@ def test_seeds_are_trained_brought_together_and_not_repeated(
     command, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("patchword.reports.write_report", lambda run, found: run.folder / "report.html")
-    code, told, complaint = command(*words(texts, "--seeds", 2, "--name", "luck"))
+    code, output, complaint = command(*words(texts, "--seeds", 2, "--name", "luck"))
     assert (code, complaint) == (0, "")
     folder = texts / "runs" / "luck"
     found = json.loads((folder / "results.json").read_text())
@@ -99,14 +99,14 @@ def test_seeds_are_trained_brought_together_and_not_repeated(
     assert (found["metric"], found["part"]) == ("accuracy", "validation")
     assert "| standard deviation |" in (folder / "results.md").read_text()
     assert Image.open(folder / "results.png").size[0] > 500
-    assert "validation accuracy over 2 seeds: mean" in told
+    assert "validation accuracy over 2 seeds: mean" in output
 
     before = (folder / "seed-0" / "model.safetensors").stat().st_mtime_ns
-    code, told, _ = command(*words(texts, "--seeds", 3, "--name", "luck", "--resume"))
-    assert (code, told.count("(done)")) == (0, 2)
+    code, output, _ = command(*words(texts, "--seeds", 3, "--name", "luck", "--resume"))
+    assert (code, output.count("(done)")) == (0, 2)
     assert (folder / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
     assert len(json.loads((folder / "results.json").read_text())["runs"]) == 3
-    assert "seed-2/report.html" in told
+    assert "seed-2/report.html" in output
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_seeds_are_trained_brought_together_and_not_repeated(
     ],
 )
 def test_what_cannot_be_done_is_refused(command, tmp_path: Path, typed: list[str], complaint: str) -> None:
-    code, _, told = command("train", *typed, "--runs", tmp_path / "runs")
-    assert (code, complaint in told) == (2, True), told
+    code, _, output = command("train", *typed, "--runs", tmp_path / "runs")
+    assert (code, complaint in output) == (2, True), output
     assert not (tmp_path / "runs").exists()
 
 
@@ -128,8 +128,8 @@ def test_seeds_do_not_go_into_the_folder_of_a_single_run(command, texts: Path) -
     single = texts / "runs" / "single"
     single.mkdir(parents=True)
     (single / "recipe.yaml").write_text(TextRecipe().to_yaml())
-    code, _, told = command(*words(texts, "--seeds", 2, "--name", "single"))
-    assert (code, "holds a single run already" in told) == (2, True)
+    code, _, output = command(*words(texts, "--seeds", 2, "--name", "single"))
+    assert (code, "holds a single run already" in output) == (2, True)
 
 
 def test_a_study_takes_a_model_that_is_a_folder(tmp_path: Path) -> None:
@@ -142,16 +142,16 @@ def test_a_study_takes_a_model_that_is_a_folder(tmp_path: Path) -> None:
 
 
 def test_the_recipes_of_texts_are_listed_and_copied(command, tmp_path: Path) -> None:
-    _, told, _ = command("recipes")
-    plain = " ".join(told.replace("│", " ").split())
+    _, output, _ = command("recipes")
+    plain = " ".join(output.replace("│", " ").split())
     assert "needs train=FILE" in plain
     assert "needs train=FOLDER" in plain
-    rows = [line.split("│")[1:3] for line in told.splitlines() if line.startswith("│")]
+    rows = [line.split("│")[1:3] for line in output.splitlines() if line.startswith("│")]
     assert all(about.strip() for _, about in rows if _.strip())
-    _, told, _ = command("recipes", "copy", "tag", tmp_path / "mine.yaml")
-    assert "mine.yaml train=FILE" in told
-    code, told, _ = command("recipes", "cat", "squad")
-    assert (code, "task: span" in told) == (0, True)
+    _, output, _ = command("recipes", "copy", "tag", tmp_path / "mine.yaml")
+    assert "mine.yaml train=FILE" in output
+    code, output, _ = command("recipes", "cat", "squad")
+    assert (code, "task: span" in output) == (0, True)
 
 
 def test_a_study_from_several_seeds() -> None:

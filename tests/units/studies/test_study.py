@@ -45,8 +45,8 @@ def train(folder, *more: str):
 def trained(tmp_path_factory):
     """The folder of a study of two tiny runs."""
     runs = tmp_path_factory.mktemp("runs")
-    told = train(runs)
-    assert told.exit_code == 0, told.output
+    printed = train(runs)
+    assert printed.exit_code == 0, printed.output
     return runs / "fashion-mnist-families"
 
 
@@ -62,13 +62,13 @@ def test_runs_without_data_are_left_out_and_named(tmp_path):
     folder = tmp_path / "glue/CoLA"
     folder.mkdir(parents=True)
     (folder / "train.tsv").write_text("a\t1\t\tIt rains.\na\t0\t*\tIt rain.\n")
-    told: list[str] = []
+    printed: list[str] = []
     study = STUDIES["glue"]().with_settings([f"train={tmp_path / 'glue'}"])
-    assert list(study.possible(told.append).runs) == ["cola"]
-    assert len(told) == 8
-    assert "mrpc is left out: " in "\n".join(told)
+    assert list(study.possible(printed.append).runs) == ["cola"]
+    assert len(printed) == 8
+    assert "mrpc is left out: " in "\n".join(printed)
     with pytest.raises(UserError, match="the data of all runs of this study is missing"):
-        STUDIES["glue"]().with_settings([f"train={tmp_path / 'nothing'}"]).possible(told.append)
+        STUDIES["glue"]().with_settings([f"train={tmp_path / 'nothing'}"]).possible(printed.append)
 
 
 def test_the_glue_score_is_the_mean_over_tasks_without_wnli():
@@ -181,10 +181,10 @@ def test_a_table_fits_and_seeds_are_brought_together():
     rows += [row(f"scratch-seed-{seed}", 0.6) for seed in range(3)]
     out = io.StringIO()
     print_results(rows, Console(file=out, width=80))
-    told = out.getvalue()
-    assert all(row.run in told for row in rows)
-    assert "pretrained: accuracy 81.00%, standard deviation 1.00% (3 seeds)" in told
-    assert "scratch: accuracy 60.00%, standard deviation 0.00% (3 seeds)" in told
+    printed = out.getvalue()
+    assert all(row.run in printed for row in rows)
+    assert "pretrained: accuracy 81.00%, standard deviation 1.00% (3 seeds)" in printed
+    assert "scratch: accuracy 60.00%, standard deviation 0.00% (3 seeds)" in printed
 
 
 def test_a_study_refuses_to_change_what_it_compares():

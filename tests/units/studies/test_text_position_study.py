@@ -42,9 +42,9 @@ def test_a_scheme_that_knows_distances_learns_the_task():
 
 def test_the_verb_writes_table_and_pictures(command, tmp_path):
     words = ["positions", "shaw", "fourier", "--length", "4", "--steps", "1", "--out", tmp_path, "--json"]
-    code, told, _ = command(*words)
+    code, output, _ = command(*words)
     assert code == 0
-    assert [row["encoding"] for row in json.loads(told)["encodings"]] == ["shaw", "fourier"]
+    assert [row["encoding"] for row in json.loads(output)["encodings"]] == ["shaw", "fourier"]
     names = {"positions.md", "positions.json", "accuracy.svg", "accuracy.png", "similarity.svg", "similarity.png"}
     assert {path.name for path in tmp_path.iterdir()} == names
 

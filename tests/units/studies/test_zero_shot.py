@@ -74,8 +74,8 @@ def test_a_run_is_tried_on_other_texts_and_keeps_its_own_result(command, tmp_pat
     )
     assert command("train", "squad", "--set", *QUICK, *fields)[0] == 0
     before = Path("runs/squad/evaluation.json").read_bytes()
-    code, told, complaint = command("evaluate", "runs/squad", "test=chinese.json", "language=chinese")
+    code, output, complaint = command("evaluate", "runs/squad", "test=chinese.json", "language=chinese")
     assert code == 0, complaint
-    assert "Test F1" in told
+    assert "Test F1" in output
     assert Path("runs/squad/evaluation.json").read_bytes() == before
     assert "nowhere.json" in refusal(command, "evaluate", "runs/squad", "test=nowhere.json")

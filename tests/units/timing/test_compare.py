@@ -46,7 +46,7 @@ def measured(monkeypatch):
     """Nothing is run: a model's answer is looked up here, and may be an exception."""
     answers = {}
 
-    def time_model(name, setting, told):
+    def time_model(name, setting, printed):
         answer = answers.get(name, Speed(setting.batch, 5, 0.5, 3 * 2**20))
         if isinstance(answer, BaseException):
             raise answer
@@ -130,7 +130,7 @@ def test_sources_are_numbered_once():
 def test_without_speed_nothing_is_run(command, monkeypatch):
     monkeypatch.setattr(timing, "time_model", lambda *_: pytest.fail("a model was timed"))
     monkeypatch.setattr(Registry, "create", lambda *_, **__: pytest.fail("a model was built"))
-    code, told, complaint = command("compare", *THREE, "--no-speed")
+    code, printed, complaint = command("compare", *THREE, "--no-speed")
     assert (code, complaint) == (0, "")
     assert {path.name for path in Path("comparison").iterdir()} == {
         "table.md",
@@ -143,11 +143,11 @@ def test_without_speed_nothing_is_run(command, monkeypatch):
     assert [row["model"] for row in rows] == list(THREE)
     assert [row["images_per_second"] for row in rows] == ["", "", ""]
     assert [int(row["parameters"]) for row in rows] == [5_717_416, 28_288_354, 173_262_664]
-    assert "images/s" not in told.split("sources:")[0]
+    assert "images/s" not in printed.split("sources:")[0]
 
 
 def test_everything_is_written(command, measured):
-    code, told, complaint = command("compare", *THREE, "--batch-size", 4, "--device", "cpu")
+    code, printed, complaint = command("compare", *THREE, "--batch-size", 4, "--device", "cpu")
     assert (code, complaint) == (0, "")
     rows = written()
     assert [row["model"] for row in rows] == list(THREE)
@@ -172,9 +172,9 @@ def test_everything_is_written(command, measured):
         words = " ".join(ElementTree.parse(f"comparison/{name}.svg").getroot().itertext())
         assert all(word in words for word in ("DeiT", "Swin", "CSWin", "multiply-accumulates", "large"))
     assert all(word in words for word in ("batch 4", "float32", torch.__version__, "cores"))
-    assert told.index("measuring 3 models takes about") < told.index("8.0 images/s")
+    assert printed.index("measuring 3 models takes about") < printed.index("8.0 images/s")
     for name in THREE:
-        assert f"│ {name}" in told
+        assert f"│ {name}" in printed
     assert not [path for path in everything_below(Path()) if path.name.startswith(".")]
 
 
@@ -191,10 +191,10 @@ def test_pictures_of_an_earlier_comparison_do_not_stay(command, measured):
 
 def test_one_failure_does_not_lose_the_others(command, measured, undrawn):
     measured["swin-tiny"] = NotMeasuredError("RuntimeError: no kernel [for this]")
-    code, told, _ = command("compare", *THREE, "--device", "cpu")
+    code, printed, _ = command("compare", *THREE, "--device", "cpu")
     assert code == 1
     assert [bool(row["images_per_second"]) for row in written()] == [True, False, True]
-    assert "RuntimeError: no kernel [for this]" in told
+    assert "RuntimeError: no kernel [for this]" in printed
     assert (
         "swin-tiny could not be measured: RuntimeError: no kernel [for this]" in Path("comparison/table.md").read_text()
     )
@@ -203,23 +203,23 @@ def test_one_failure_does_not_lose_the_others(command, measured, undrawn):
 
 def test_ctrl_c_keeps_what_was_measured(command, measured, undrawn):
     measured["swin-tiny"] = KeyboardInterrupt()
-    code, told, _ = command("compare", *THREE, "--device", "cpu")
+    code, printed, _ = command("compare", *THREE, "--device", "cpu")
     assert code == 130
     assert [bool(row["images_per_second"]) for row in written()] == [True, False, False]
-    assert "stopped" in told
+    assert "stopped" in printed
 
 
 def test_ctrl_c_before_anything_was_measured_writes_nothing(command, measured):
     measured["deit-tiny"] = KeyboardInterrupt()
-    code, told, _ = command("compare", *THREE, "--device", "cpu", "--out", "here")
+    code, printed, _ = command("compare", *THREE, "--device", "cpu", "--out", "here")
     assert code == 130
-    assert "nothing was written" in told
+    assert "nothing was written" in printed
     assert everything_below(Path("here")) == []
 
 
 def test_json_stands_alone(command, measured, undrawn):
-    code, told, _ = command("compare", *THREE, "--device", "cpu", "--batch-size", 4, "--json")
-    answer = json.loads(told)
+    code, printed, _ = command("compare", *THREE, "--device", "cpu", "--batch-size", 4, "--json")
+    answer = json.loads(printed)
     assert code == 0
     assert [model["model"] for model in answer["models"]] == list(THREE)
     assert answer["setting"]["batch"] == 4
@@ -278,7 +278,7 @@ def test_a_model_is_measured_in_a_process_of_its_own():
 
 
 def test_too_little_memory_halves_the_batch(monkeypatch):
-    asked, told = [], []
+    asked, printed = [], []
 
     def ask(name, setting):
         asked.append(setting.batch)
@@ -286,9 +286,9 @@ def test_too_little_memory_halves_the_batch(monkeypatch):
         return full if setting.batch > 5 else {"batch": setting.batch, "calls": 3, "seconds": 0.1, "memory": None}
 
     monkeypatch.setattr(timing, "_ask", ask)
-    speed = timing.time_model("swin-tiny", replace(SETTING, batch=20), told.append)
+    speed = timing.time_model("swin-tiny", replace(SETTING, batch=20), printed.append)
     assert (speed.batch, asked) == (5, [20, 10, 5])
-    assert told[1] == "swin-tiny: out of memory with batch 10, now with 5"
+    assert printed[1] == "swin-tiny: out of memory with batch 10, now with 5"
     rows = [replace(row_of("swin-tiny"), speed=speed)]
     notes = ImageComparison(rows, replace(SETTING, batch=20), MACHINE).notes()
     assert "swin-tiny: batch 5, because of memory" in notes

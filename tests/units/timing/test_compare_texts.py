@@ -58,7 +58,7 @@ def measured(monkeypatch):
     """Nothing is run: what a model answers in a precision is looked up here, and may be an exception."""
     answers = {}
 
-    def time_model(name, setting, told):
+    def time_model(name, setting, output):
         found = tuple(Speed(batch, 3, 0.5, None) for batch in setting.batches)
         size = 5_000_000 if setting.precision == "int8" else None
         answer = answers.get((name, setting.precision), TextSpeeds(found, size))
@@ -164,7 +164,7 @@ def test_the_machine_tells_its_rate_and_its_memory():
 
 
 def test_everything_is_written(command, measured):
-    code, told, complaint = command("compare", "--text", *TWO, "--device", "cpu")
+    code, output, complaint = command("compare", "--text", *TWO, "--device", "cpu")
     assert (code, complaint) == (0, "")
     assert {path.name for path in Path("text-comparison").iterdir()} == {
         "table.md",
@@ -189,17 +189,17 @@ def test_everything_is_written(command, measured):
         "note": "",
     }
     assert "arXiv 1908.08962" in row["published_mnli_m_source"]
-    assert told.index("measuring 2 models takes about") < told.index("cpu float32, batch 1: 256 tokens/s")
-    assert "70.2 test [1]" in told
-    assert "a text of 128 tokens" in told
+    assert output.index("measuring 2 models takes about") < output.index("cpu float32, batch 1: 256 tokens/s")
+    assert "70.2 test [1]" in output
+    assert "a text of 128 tokens" in output
 
 
 def test_without_speed_nothing_is_run(command, monkeypatch, undrawn):
     monkeypatch.setattr(timing, "time_model", lambda *_: pytest.fail("a model was timed"))
-    code, told, _ = command("compare", "--text", *TWO, "--no-speed", "--tokens", 64)
+    code, output, _ = command("compare", "--text", *TWO, "--no-speed", "--tokens", 64)
     assert code == 0
     assert [row["tokens"] for row in written()] == ["64", "64"]
-    assert "tokens/s" not in told
+    assert "tokens/s" not in output
 
 
 @pytest.mark.parametrize(
@@ -212,20 +212,20 @@ def test_without_speed_nothing_is_run(command, monkeypatch, undrawn):
     ],
 )
 def test_what_is_measured_can_be_chosen(command, measured, undrawn, words, asked):
-    code, told, _ = command("compare", "--text", "bert-tiny", "--device", "cpu", "--json", *words)
-    found = json.loads(told)["models"][0]["measured"]
+    code, output, _ = command("compare", "--text", "bert-tiny", "--device", "cpu", "--json", *words)
+    found = json.loads(output)["models"][0]["measured"]
     assert code == 0
     assert {(speed["precision"], speed["batch"]) for speed in found} == asked
 
 
 def test_one_failure_does_not_lose_the_others(command, measured, undrawn):
     measured["bert-tiny", "int8"] = NotMeasuredError("RuntimeError: no kernel [for this]")
-    code, told, _ = command("compare", "--text", *TWO, "--device", "cpu")
+    code, output, _ = command("compare", "--text", *TWO, "--device", "cpu")
     assert code == 1
     text = Path("text-comparison/table.md").read_text()
     assert "bert-tiny, cpu int8, batch 1; cpu int8, batch 32 could not be measured: RuntimeError: no kernel" in text
     assert [bool(row["cpu_int8_batch_1_tokens_per_second"]) for row in written()] == [False, True]
-    assert "no kernel [for this]" in told
+    assert "no kernel [for this]" in output
 
 
 def test_a_batch_that_had_too_little_memory_is_told(command, measured, undrawn):
@@ -236,10 +236,10 @@ def test_a_batch_that_had_too_little_memory_is_told(command, measured, undrawn):
 
 def test_ctrl_c_keeps_what_was_measured(command, measured, undrawn):
     measured["bert-tiny", "int8"] = KeyboardInterrupt()
-    code, told, _ = command("compare", "--text", *TWO, "--device", "cpu")
+    code, output, _ = command("compare", "--text", *TWO, "--device", "cpu")
     assert code == 130
     assert [bool(row["cpu_float32_batch_1_tokens_per_second"]) for row in written()] == [True, False]
-    assert "stopped" in told
+    assert "stopped" in output
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_in_8_bits_the_exported_file_is_measured(monkeypatch):
 
 
 def test_too_little_memory_drops_the_largest_batch(monkeypatch):
-    asked, told = [], []
+    asked, output = [], []
 
     def ask(name, setting):
         asked.append(setting.batches)
@@ -293,10 +293,10 @@ def test_too_little_memory_drops_the_largest_batch(monkeypatch):
         return full if setting.batch > 1 else {"speeds": [one], "size": None}
 
     monkeypatch.setattr(timing, "_ask", ask)
-    found = timing.time_model("bert-tiny", FLOAT, told.append)
+    found = timing.time_model("bert-tiny", FLOAT, output.append)
     assert asked == [(1, 32), (1,)]
     assert found == TextSpeeds((Speed(1, 3, 0.1, None),))
-    assert told == ["bert-tiny: out of memory with batch 32, now with 1"]
+    assert output == ["bert-tiny: out of memory with batch 32, now with 1"]
 
 
 def test_the_process_of_its_own_answers_in_json(monkeypatch, capsys):

@@ -229,7 +229,9 @@ def test_a_stop_while_testing_prints_how_to_resume(command, monkeypatch, tmp_pat
     words = ["train", "digits-vit", *settings(*TINY_MODEL, "device=cpu", "epochs=1", "batch_size=128"), "--name", "a b"]
     with monkeypatch.context() as patch:
         patch.setattr("patchword.recipes.evaluation.evaluate", lambda *_: ask())
-        code, told, _ = command(*words)
+        code, printed, _ = command(*words)
     assert code == 143
-    assert told.endswith("Resume with:\n  patchword train 'runs/a b/recipe.yaml' --name 'a b' --runs runs --resume\n")
+    assert printed.endswith(
+        "Resume with:\n  patchword train 'runs/a b/recipe.yaml' --name 'a b' --runs runs --resume\n"
+    )
     assert signals.stop_requested()

@@ -16,6 +16,7 @@ from patchword.recipes.image.recipe import ImageRecipe
 from patchword.weights.export import export as exporting
 from patchword.weights.export.export import expected_seconds, export
 from support.helpers import difference, image_families, pixels, randomise, smallest, tiny
+from support.sweeps import sweep
 
 pytestmark = pytest.mark.usefixtures("quick_onnx")
 
@@ -54,9 +55,9 @@ def answers(path: Path, images: torch.Tensor) -> torch.Tensor:
 
 def check(command, model: Path, *words: object, size: tuple[int, int]) -> None:
     """The verb writes an ONNX file that answers as the model does, for any batch, and nothing else."""
-    code, told, complaint = command("export", model, "--onnx", "out/model.onnx", *words)
+    code, printed, complaint = command("export", model, "--onnx", "out/model.onnx", *words)
     assert (code, complaint) == (0, "")
-    assert "checked  ONNX Runtime" in told
+    assert "checked  ONNX Runtime" in printed
     assert [path.name for path in Path("out").iterdir()] == ["model.onnx"]
     loaded = patchword.load(model)
     for count in (1, 2, 7):
@@ -68,7 +69,7 @@ def check(command, model: Path, *words: object, size: tuple[int, int]) -> None:
 # What is written
 
 
-@pytest.mark.parametrize("name", SHALLOW)
+@pytest.mark.parametrize("name", sweep(SHALLOW, ["swin-mini", "resnet-mini"]))
 def test_a_model_answers_the_same_in_onnx_runtime(command, name):
     check(command, saved(name, **SHALLOW[name]), "--size", "29x31", size=(29, 31))
 
@@ -129,9 +130,9 @@ def test_weights_too_large_for_one_file_lie_beside_it(monkeypatch):
 
 def test_a_program_for_torch_runs_with_gradients_on_too(command):
     folder = saved("swin-mini", **SHALLOW["swin-mini"])
-    code, told, complaint = command("export", folder, "--torch", "model.pt2", "--size", "29x31")
+    code, printed, complaint = command("export", folder, "--torch", "model.pt2", "--size", "29x31")
     assert (code, complaint) == (0, "")
-    assert "checked  torch.export.load" in told
+    assert "checked  torch.export.load" in printed
     notes = {"notes.json": ""}
     program = torch.export.load("model.pt2", extra_files=notes).module()
     assert json.loads(notes["notes.json"])["input"].startswith("images, float32 (batch, 1, 29, 31)")
@@ -143,18 +144,18 @@ def test_a_program_for_torch_runs_with_gradients_on_too(command):
 def test_a_run_is_found_by_its_name_and_its_fields_can_be_changed(command):
     patchword.save(tiny(depth=1), "runs/mine")
     Path("runs/mine/recipe.yaml").write_text(ImageRecipe().to_yaml())
-    code, told, _ = command("export", "mine", "--torch", "mine.pt2", "--set", "image=[40, 24]", "--batch-size", "2")
+    code, printed, _ = command("export", "mine", "--torch", "mine.pt2", "--set", "image=[40, 24]", "--batch-size", "2")
     assert code == 0
-    assert "random" not in told
+    assert "random" not in printed
     images = pixels(2, 3, 40, 24)
     expected = patchword.load("runs/mine", image=(40, 24))(images)
     assert difference(torch.export.load("mine.pt2").module()(images), expected) < 1e-6
 
 
 def test_a_name_has_random_weights_and_says_so(command):
-    code, told, _ = command("export", "vit-exercise", "--set", "depth=1", "--torch", "model.pt2")
+    code, printed, _ = command("export", "vit-exercise", "--set", "depth=1", "--torch", "model.pt2")
     assert code == 0
-    assert "vit-exercise is a registry name, so its weights are random" in told
+    assert "vit-exercise is a registry name, so its weights are random" in printed
     notes = {"notes.json": ""}
     program = torch.export.load("model.pt2", extra_files=notes).module()
     assert json.loads(notes["notes.json"])["weights"] == "random"
@@ -186,10 +187,10 @@ def mistaken(monkeypatch) -> Path:
 
 @pytest.mark.parametrize("words", ["--onnx out/model.onnx", "--torch out/model.pt2"])
 def test_a_file_that_answers_otherwise_is_not_kept(command, mistaken, words):
-    code, told, complaint = command("export", mistaken, *words.split())
+    code, printed, complaint = command("export", mistaken, *words.split())
     assert code == 2
     assert "differ from the model's" in complaint
-    assert "checked" not in told
+    assert "checked" not in printed
     assert not list(Path("out").iterdir())
 
 
@@ -214,8 +215,8 @@ def test_scores_that_are_no_numbers_are_not_kept():
 @pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
 def test_a_missing_package_is_named_with_its_extra(command, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    code, told, complaint = command("export", "vit-exercise", "--onnx", "model.onnx")
-    assert (code, told) == (2, "")
+    code, printed, complaint = command("export", "vit-exercise", "--onnx", "model.onnx")
+    assert (code, printed) == (2, "")
     assert f"error: {package} is not installed" in complaint
     assert "pip install 'patchword[onnx]'" in complaint
 

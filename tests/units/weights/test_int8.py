@@ -157,10 +157,10 @@ def test_channels_have_scales_of_their_own_and_inputs_the_range_that_was_learned
 
 def test_the_verb_writes_the_file_and_says_what_to_feed(command):
     patchword.save(gentle(head="classes", classes=3), "saved")
-    code, told, complaint = command("export", "saved", "--onnx", "small.onnx", "--int8")
+    code, output, complaint = command("export", "saved", "--onnx", "small.onnx", "--int8")
     assert (code, complaint) == (0, "")
-    assert "checked  ONNX Runtime" in told
-    assert "ids, segments, mask: int64 (batch, tokens), at most 24 tokens" in " ".join(told.split())
+    assert "checked  ONNX Runtime" in output
+    assert "ids, segments, mask: int64 (batch, tokens), at most 24 tokens" in " ".join(output.split())
     notes = {entry.key: entry.value for entry in onnx.load("small.onnx").metadata_props}
     assert json.loads(notes["patchword"])["model"] == "bert-tiny"
 

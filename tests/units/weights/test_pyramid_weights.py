@@ -95,8 +95,8 @@ def test_heads_that_cannot_be_told(layout, name, sizes, tmp_path):
     error = error_of(patchword.load, tmp_path / "bare.safetensors")
     assert "the number of heads cannot be inferred" in str(error)
     assert "depths" in error.got
-    told = {field: value for field, value in model.card.config.items() if field in ("heads", "stripes", "image")}
-    assert torch.equal(answer(patchword.load(tmp_path / "bare.safetensors", **told)), answer(model))
+    output = {field: value for field, value in model.card.config.items() if field in ("heads", "stripes", "image")}
+    assert torch.equal(answer(patchword.load(tmp_path / "bare.safetensors", **output)), answer(model))
 
 
 def test_the_tables_of_a_bare_swin_tell_its_heads_and_window(tmp_path):
@@ -295,11 +295,11 @@ def test_a_table_is_not_taken_for_a_square_when_the_image_is_told(name, image, t
     config = model.card.config
     table = next(table for table in LAYOUTS if (table.library, table.family) == (layout, name.split("-")[0]))
     save_file(table.to_theirs(model.state_dict()), bare)
-    again = patchword.load(bare, image=image, heads=config["heads"], **told(config))
+    again = patchword.load(bare, image=image, heads=config["heads"], **output(config))
     assert difference(again(pixels(2, 1, *image)), model(pixels(2, 1, *image))) < 1e-6
 
 
-def told(config: dict[str, object]) -> dict[str, object]:
+def output(config: dict[str, object]) -> dict[str, object]:
     return {field: config[field] for field in ("reductions",) if field in config}
 
 

@@ -112,13 +112,13 @@ def test_pictures_of_a_model_with_two_channels_are_refused(tmp_path):
 
 def test_pictures_are_held_if_they_fit_and_read_again_if_not(tmp_path, monkeypatch):
     paths = [write_picture(tmp_path / f"{number}.png", seed=number) for number in range(300)]
-    told = []
-    in_memory = load_pixels(paths, 8, 1, lambda done, of: told.append((done, of)))
+    output = []
+    in_memory = load_pixels(paths, 8, 1, lambda done, of: output.append((done, of)))
     monkeypatch.setattr(images, "MEMORY", 300 * 64 - 1)
     on_disk = load_pixels(paths, 8, 1)
     assert isinstance(in_memory, InMemory)
     assert isinstance(on_disk, OnDisk)
-    assert told == [(256, 300), (300, 300)]
+    assert output == [(256, 300), (300, 300)]
     index = torch.tensor([299, 5, 0])
     assert torch.equal(in_memory.take(index), on_disk.take(index))
     assert torch.equal(in_memory.subset(index).take(torch.tensor([1])), on_disk.subset(index).take(torch.tensor([1])))
@@ -373,11 +373,11 @@ def test_a_set_that_is_not_here_names_the_three_ways(tmp_path, monkeypatch):
     without_sets(monkeypatch, tmp_path)
     with pytest.raises(UserError) as caught:
         open_source("fashion-mnist")
-    told = str(caught.value)
-    assert "fashion-mnist is not on this machine" in told
-    assert f"1. put its four idx files into {tmp_path / 'fashion-mnist'}" in told
-    assert "2. apt-get install dataset-fashion-mnist" in told
-    assert "3. patchword data get fashion-mnist" in told
+    output = str(caught.value)
+    assert "fashion-mnist is not on this machine" in output
+    assert f"1. put its four idx files into {tmp_path / 'fashion-mnist'}" in output
+    assert "2. apt-get install dataset-fashion-mnist" in output
+    assert "3. patchword data get fashion-mnist" in output
 
 
 def test_the_users_folder_comes_before_debians(tmp_path, monkeypatch):
@@ -444,15 +444,15 @@ def network(tmp_path, monkeypatch):
 
 
 def test_a_download_is_verified_and_then_found(tmp_path, network):
-    told = []
-    assert fetch("mnist", told.append) == tmp_path / "mnist"
+    output = []
+    assert fetch("mnist", output.append) == tmp_path / "mnist"
     assert network.asked == [f"{name}.gz" for name in FILES]
-    assert len(told) == 4
+    assert len(output) == 4
     assert sorted(path.name for path in (tmp_path / "mnist").iterdir()) == sorted(network.files)
     assert open_source("mnist").read("test", 28, 1).labels.tolist() == list(range(10))
-    fetch("mnist", told.append)
+    fetch("mnist", output.append)
     assert len(network.asked) == 4  # here already
-    assert "mnist is already available" in told[-1]
+    assert "mnist is already available" in output[-1]
 
 
 def test_nothing_is_downloaded_unasked(network):

@@ -186,8 +186,8 @@ def test_sizes_that_are_none_are_refused(text):
 
 def test_the_command_cuts_and_says_what_it_did(pictures, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, told, _ = command("data", "shard", pictures, "--out", tmp_path / "out", "--size", "1MB")
-    assert (code, told.startswith("60 images in 1 shard, ")) == (0, True)
+    code, output, _ = command("data", "shard", pictures, "--out", tmp_path / "out", "--size", "1MB")
+    assert (code, output.startswith("60 images in 1 shard, ")) == (0, True)
     assert "no faults: 60 images" in command("data", "check", tmp_path / "out")[1]
     for words, complaint in (
         (("digits", "--out", tmp_path / "b"), "digits cannot be written as shards"),

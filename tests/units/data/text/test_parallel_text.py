@@ -37,7 +37,7 @@ def test_packed_files_are_read_as_others():
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "message"),
     [
         ("a\nb\nc\n", "x\ny\n", "line 3 has no counterpart in b.txt"),
         ("a\n", "x\ny\n", "line 2 has no counterpart in a.txt"),
@@ -46,24 +46,24 @@ def test_packed_files_are_read_as_others():
         ("", "", "a.txt is empty"),
     ],
 )
-def test_lines_without_a_counterpart_are_named(first, second, told):
+def test_lines_without_a_counterpart_are_named(first, second, message):
     with pytest.raises(UserError) as refused:
         read_parallel([written("a.txt", first), written("b.txt", second)])
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a\tx\nb\n", "line 2: not a pair"),
         ("a\tx\tyou\n", "cut -f1,2"),
         ("a\t\n", "line 1: the second sentence is empty"),
     ],
 )
-def test_a_table_needs_two_texts_in_each_line(text, told):
+def test_a_table_needs_two_texts_in_each_line(text, message):
     with pytest.raises(UserError) as refused:
         read_parallel([written("pairs.tsv", text)])
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def question(context: str, *answers: str, words: str = "who lives in the house",
     return Question(name, words, context, placed, "article", impossible=not answers)
 
 
-def told(found: Windows, number: int, context: str) -> str | None:
+def output(found: Windows, number: int, context: str) -> str | None:
     """the characters that a window's labels point to"""
     first, last = found.examples.labels[number].tolist()
     if (first, last) == (0, 0):
@@ -54,13 +54,13 @@ def test_the_answers_tokens_are_on_its_characters(tokenizer, answer, pointed):
         context = context.replace("England", "england")
     found = windows(tokenizer, "questions", [question(context, answer)], Limit(64, 16))
     assert len(found.examples) == 1
-    assert told(found, 0, context) == pointed
+    assert output(found, 0, context) == pointed
 
 
 def test_an_accent_does_not_shift_the_answer(tokenizer):
     context = "thé big âda, Ada"
     found = windows(tokenizer, "questions", [question(context, "Ada")], Limit(64, 16))
-    assert told(found, 0, context) == "Ada"
+    assert output(found, 0, context) == "Ada"
 
 
 def test_a_window_is_the_question_and_a_part_of_the_context(tokenizer):
@@ -73,7 +73,7 @@ def test_a_window_is_the_question_and_a_part_of_the_context(tokenizer):
     assert found.examples.segments.row(0).tolist() == [0] * 4 + [1] * 6
     assert found.starts.row(0).tolist() == [IGNORE] * 4 + [0, 4, 8, 14, 20] + [IGNORE]
     assert found.ends.row(1).tolist() == [IGNORE] * 4 + [19, 22, 26, 32] + [IGNORE]
-    assert [told(found, number, context) for number in range(2)] == ["house", "house"]
+    assert [output(found, number, context) for number in range(2)] == ["house", "house"]
     assert found.examples.windowed == 1
 
 
@@ -82,7 +82,7 @@ def test_windows_without_the_whole_answer_point_to_cls(tokenizer, answer):
     context = "a big old green house by the river , ada and her cat"
     asked = question(context, answer, words="where")
     found = windows(tokenizer, "questions", [asked], Limit(10, 2))
-    answers = [told(found, number, context) for number in range(len(found.examples))]
+    answers = [output(found, number, context) for number in range(len(found.examples))]
     start = context.find(answer)
     for number, pointed in enumerate(answers):
         begins, stops = found.starts.row(number), found.ends.row(number)
@@ -104,7 +104,7 @@ def test_the_windows_of_a_question_cover_the_context(tokenizer):
 def test_chinese_is_answered_by_characters(tokenizer):
     context = "北京大学在中国的首都北京。"
     found = windows(tokenizer, "questions", [question(context, "首都北京", words="北京大学在哪里")], Limit(40, 8))
-    assert told(found, 0, context) == "首都北京"
+    assert output(found, 0, context) == "首都北京"
     first, last = found.examples.labels[0].tolist()
     assert last - first == 3
 
@@ -112,7 +112,7 @@ def test_chinese_is_answered_by_characters(tokenizer):
 def test_the_first_answer_whose_place_is_known_is_learned(tokenizer):
     context = "ada lives in the house"
     found = windows(tokenizer, "questions", [question(context, "nowhere", "house", "ada")], Limit(40, 8))
-    assert told(found, 0, context) == "house"
+    assert output(found, 0, context) == "house"
     found = windows(tokenizer, "questions", [question(context, "nowhere")], Limit(40, 8))
     assert found.examples.labels.tolist() == [[0, 0]]
 
@@ -131,7 +131,7 @@ def test_a_long_question_leaves_room_for_the_context(tokenizer):
         assert int(found.examples.ids.lengths.max()) <= length
         starts = np.unique(torch.cat([found.starts.row(number) for number in range(len(found.examples))]).numpy())
         assert starts.tolist() == [IGNORE, 0, 4, 10, 13, 17, 21]
-        assert "house" in [told(found, number, context) for number in range(len(found.examples))]
+        assert "house" in [output(found, number, context) for number in range(len(found.examples))]
         words = int((found.examples.ids.row(0) == tokenizer.id_of("who")).sum())
         assert words == min(LONGEST_QUESTION, length // 2)
 

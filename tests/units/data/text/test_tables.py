@@ -71,10 +71,10 @@ def test_quotation_marks_can_be_plain_characters(tmp_path):
         read_table(path, COLUMNS)
 
 
-@pytest.mark.parametrize(("mark", "told"), [(";", "';'"), ("\t", "tabs"), ("|", r"'\|'")])
-def test_another_separator_is_named(tmp_path, mark, told):
+@pytest.mark.parametrize(("mark", "message"), [(";", "';'"), ("\t", "tabs"), ("|", r"'\|'")])
+def test_another_separator_is_named(tmp_path, mark, message):
     path = write(tmp_path, "a.csv", f"review{mark}mood\ngood{mark}1\n")
-    with pytest.raises(UserError, match=rf"a\.csv, line 1: the cells are separated by {told}: expected commas"):
+    with pytest.raises(UserError, match=rf"a\.csv, line 1: the cells are separated by {message}: expected commas"):
         read_table(path, COLUMNS)
 
 
@@ -164,7 +164,7 @@ def test_a_folder_is_no_table_and_its_tables_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"review,mood\nyes \xe9t\xe9,1\n", "it may be WINDOWS-1252; convert it: iconv -f WINDOWS-1252 -t UTF-8 "),
         ("review,mood\n丂北京，1\n".encode("gb18030"), "iconv -f GB18030 -t UTF-8 "),
@@ -173,9 +173,9 @@ def test_a_folder_is_no_table_and_its_tables_are_named(tmp_path):
         (b"\x81\xff\n", "iconv -f ENCODING -t UTF-8 "),
     ],
 )
-def test_what_is_not_utf8_comes_with_the_command_that_converts_it(tmp_path, content, told):
+def test_what_is_not_utf8_comes_with_the_command_that_converts_it(tmp_path, content, message):
     path = write(tmp_path, "my table.csv", content)
-    with pytest.raises(UserError, match=told) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         read_table(path, COLUMNS)
     assert str(caught.value).endswith(f"'{path}' > '{tmp_path / 'my table-utf8.csv'}'")
 

@@ -141,7 +141,7 @@ def batch_of(lengths: list[int], form: BatchFormat, targets_only: bool = False) 
     return TextBatch(batch.ids, batch.segments, batch.samples, form, batch.labels, batch.targets, targets_only)
 
 
-def told(batch: TextBatch) -> list[list[tuple[int, int, int]]]:
+def output(batch: TextBatch) -> list[list[tuple[int, int, int]]]:
     """id, segment and target of each token of each text, as a model would see them"""
     text = batch.text
     shape, targets = text.ids.shape, batch.flat_targets.view(text.ids.shape)
@@ -156,7 +156,7 @@ def told(batch: TextBatch) -> list[list[tuple[int, int, int]]]:
 @pytest.mark.parametrize("lengths", [[4, 1, 7, 3], [5, 5, 5], [1]])
 def test_padded_and_in_a_row_hold_the_same(lengths):
     padded, packed = batch_of(lengths, PADDED), batch_of(lengths, IN_ROW)
-    assert told(padded) == told(packed)
+    assert output(padded) == output(packed)
     assert padded.text.texts == packed.text.texts == len(lengths)
     assert packed.text.ids.shape == (1, sum(lengths))
     assert packed.text.mask is None
@@ -194,7 +194,7 @@ def test_pieces_cover_the_batch(form, parts):
     batch = batch_of([4, 8, 2, 6, 3], form, targets_only=True)
     pieces = batch.split(parts)
     assert 1 <= len(pieces) <= min(parts, 5)
-    assert [text for piece in pieces for text in told(piece)] == told(batch)
+    assert [text for piece in pieces for text in output(piece)] == output(batch)
     assert torch.cat([piece.labels for piece in pieces]).equal(batch.labels)
     assert torch.cat([piece.samples for piece in pieces]).equal(batch.samples)
     assert sum(piece.weight for piece in pieces) == batch.weight
@@ -243,7 +243,7 @@ def test_batches_made_together_are_those_made_one_by_one(form, size, number):
     assert len(asked) == (1 if size == 7 else len(batches))
     for batch, index in zip(found, batches, strict=True):
         expected = examples.batch(group.share(index), form)
-        assert told(batch) == told(expected)
+        assert output(batch) == output(expected)
         assert batch.samples.equal(expected.samples)
         assert batch.weight == expected.weight
 

@@ -112,12 +112,12 @@ def test_a_large_vocabulary_takes_wider_numbers(texts, tmp_path):
 
 
 def test_progress_reaches_all_bytes(texts, tmp_path):
-    told = []
-    build(texts, tmp_path / "cache", progress=lambda done, total: told.append((done, total)))
+    output = []
+    build(texts, tmp_path / "cache", progress=lambda done, total: output.append((done, total)))
     total = sum(path.stat().st_size for path in texts.iterdir())
-    assert told[-1] == (total, total)
-    assert told == sorted(told)
-    assert len(told) == 2 * SHARDS
+    assert output[-1] == (total, total)
+    assert output == sorted(output)
+    assert len(output) == 2 * SHARDS
 
 
 def test_an_empty_corpus_is_refused_and_leaves_no_cache(tmp_path):

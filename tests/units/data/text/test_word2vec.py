@@ -58,7 +58,7 @@ def test_the_binary_form(end):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"2 2\na 1 2\nb 1 x\n", r"line 3: not a word vector: .*got could not convert string to float: 'x'"),
         (b"2 2\na 1 2\nb 1\n", r"line 3: wrong width: expected 2 numbers, got 1"),
@@ -70,9 +70,9 @@ def test_the_binary_form(end):
         (b"", r"has no word vectors"),
     ],
 )
-def test_a_broken_file_is_named_with_its_line(content, told):
+def test_a_broken_file_is_named_with_its_line(content, message):
     Path("v.txt").write_bytes(content)
-    with pytest.raises(UserError, match=rf"v\.txt.*{told}"):
+    with pytest.raises(UserError, match=rf"v\.txt.*{message}"):
         read_vectors(Path("v.txt"))
 
 
@@ -136,15 +136,15 @@ def test_train_near_analogy(command):
     lines = [f"the {one} and the {other} sleep" for one in ("cat", "dog") for other in ("cat", "dog", "cow")] * 20
     Path("text.txt").write_text("\n".join(lines))
     small = ("--width", 8, "--epochs", 2)
-    code, told, complaint = command("vectors", "train", "text.txt", "--out", "new/v.txt", *small)
+    code, output, complaint = command("vectors", "train", "text.txt", "--out", "new/v.txt", *small)
     assert (code, complaint) == (0, "")
-    assert "6 with vectors of width 8" in told
-    assert "words per second" in told
+    assert "6 with vectors of width 8" in output
+    assert "words per second" in output
     assert Path("new/v.txt").read_text().startswith("6 8\nthe ")
-    code, told, _ = command("vectors", "near", "new/v.txt", "cat", "-n", 3, "--json")
-    assert (code, len(json.loads(told))) == (0, 3)
-    code, told, _ = command("vectors", "analogy", "new/v.txt", "cat", "dog", "sleep")
-    assert (code, len(told.splitlines())) == (0, 3)
+    code, output, _ = command("vectors", "near", "new/v.txt", "cat", "-n", 3, "--json")
+    assert (code, len(json.loads(output))) == (0, 3)
+    code, output, _ = command("vectors", "analogy", "new/v.txt", "cat", "dog", "sleep")
+    assert (code, len(output.splitlines())) == (0, 3)
     first = Path("new/v.txt").read_bytes()
     command("vectors", "train", "text.txt", "--out", "again.txt", *small)
     assert Path("again.txt").read_bytes() == first
@@ -153,7 +153,7 @@ def test_train_near_analogy(command):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["train", "text.txt", "--out", "v.txt", "--kind", "glove"], "kind: expected skip-gram or cbow, got glove"),
         (["train", "text.txt", "--out", "."], "it is a folder"),
@@ -163,10 +163,10 @@ def test_train_near_analogy(command):
         (["near", "text.txt", "a"], "text.txt, line 1"),
     ],
 )
-def test_mistakes_are_told_in_a_line_and_write_nothing(command, words, told):
+def test_mistakes_are_told_in_a_line_and_write_nothing(command, words, message):
     Path("text.txt").write_text("one two three")
     PLAIN.save(Path("plain.txt"))
     code, _, complaint = command("vectors", *words)
     assert (code, complaint.count("error:")) == (2, 1)
-    assert told in complaint
+    assert message in complaint
     assert {path.name for path in Path().iterdir()} == {"text.txt", "plain.txt"}

@@ -62,18 +62,18 @@ class Everywhere(Position):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[Grid | None] = []
+        self.printed: list[Grid | None] = []
 
     def rotate(self, query, key, inner):
-        self.told.append(inner)
+        self.printed.append(inner)
         return -query, 2 * key
 
     def bias(self, query, key, inner):
-        self.told.append(inner)
+        self.printed.append(inner)
         return torch.arange(query.shape[2] * key.shape[2]).view(1, 1, query.shape[2], key.shape[2]).sin()
 
     def enhance(self, attended, value, inner):
-        self.told.append(inner)
+        self.printed.append(inner)
         return attended + 3 * value
 
 
@@ -213,7 +213,7 @@ def test_position_enters_in_three_places():
     weights = (-query @ (2 * key).mT * (WIDTH // HEADS) ** -0.5 + bias).softmax(-1)
     expected = attention.output((weights @ value + 3 * value).transpose(1, 2).flatten(2))
     assert difference(attention(tokens, scope), expected) < 1e-5
-    assert position.told == [GRID] * 3
+    assert position.printed == [GRID] * 3
 
 
 @torch.no_grad()
@@ -221,7 +221,7 @@ def test_position_is_told_the_grid_of_one_group():
     position = Everywhere()
     tokens, scope = scene()
     make(Pattern(Strips(2), position))(tokens, scope)
-    assert position.told == [Grid(2, 3)] * 3
+    assert position.printed == [Grid(2, 3)] * 3
 
 
 @torch.no_grad()

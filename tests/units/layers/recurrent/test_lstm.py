@@ -146,5 +146,5 @@ def test_fresh_weights_forget_little():
 def test_a_batch_of_equal_lengths_needs_no_mask():
     model = tiny_pair(NAME, dropout=0.0)
     ids = BATCH.source.ids[:, :9]
-    told = Pair(Text(ids, mask=torch.ones_like(ids, dtype=torch.bool)), BATCH.target)
-    assert difference(model(told), model(Pair(Text(ids), BATCH.target))) < 1e-6
+    printed = Pair(Text(ids, mask=torch.ones_like(ids, dtype=torch.bool)), BATCH.target)
+    assert difference(model(printed), model(Pair(Text(ids), BATCH.target))) < 1e-6

@@ -80,9 +80,9 @@ def test_widths_that_are_not_told_are_a_quarter():
     model = patchword.create("mobilebert", width=64, depth=1, vocabulary=11)
     assert model.embedding.words.weight.shape == (11, 16)
     assert model.encoder.blocks[0].narrow.weight.shape == (16, 64)
-    told = patchword.create("mobilebert", width=64, depth=1, vocabulary=11, bottleneck=32, embedding=8)
-    assert told.embedding.words.weight.shape == (11, 8)
-    assert told.encoder.blocks[0].narrow.weight.shape == (32, 64)
+    printed = patchword.create("mobilebert", width=64, depth=1, vocabulary=11, bottleneck=32, embedding=8)
+    assert printed.embedding.words.weight.shape == (11, 8)
+    assert printed.encoder.blocks[0].narrow.weight.shape == (32, 64)
 
 
 def test_bottlenecks_are_the_blocks_whose_cost_is_told():

@@ -31,8 +31,8 @@ def test_an_embedding_scales_words_and_adds_their_places():
     ids = torch.tensor([[3, 1, 3]])
     expected = 2 * embedding.words.weight[ids] + torch.tensor([5.0, 6.0, 7.0])[:, None] * 100
     assert torch.equal(embedding(Text(ids), 5), expected)
-    told = Text(ids, positions=torch.tensor([[7, 6, 5]]))
-    assert torch.equal(embedding(told), 2 * embedding.words.weight[ids] + torch.tensor([7.0, 6, 5])[:, None] * 100)
+    printed = Text(ids, positions=torch.tensor([[7, 6, 5]]))
+    assert torch.equal(embedding(printed), 2 * embedding.words.weight[ids] + torch.tensor([7.0, 6, 5])[:, None] * 100)
 
 
 def test_a_memory_is_taken_with_all_it_holds():

@@ -300,12 +300,12 @@ def test_training_counts_what_it_reads(tmp_path):
     plain, lines = tmp_path / "plain.txt", tmp_path / "lines.jsonl"
     plain.write_text("The dog walked.\n" * 20_000, encoding="utf-8")
     lines.write_text("".join(json.dumps({"text": text}) + "\n" for text in SENTENCES * 200), encoding="utf-8")
-    told = []
-    found = Tokenizer.train([plain, lines], 300, "cased", 1, progress=lambda done, total: told.append((done, total)))
+    output = []
+    found = Tokenizer.train([plain, lines], 300, "cased", 1, progress=lambda done, total: output.append((done, total)))
     size = plain.stat().st_size + lines.stat().st_size
-    assert told[-1] == (size, size)
-    assert len(told) >= 2
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert output[-1] == (size, size)
+    assert len(output) >= 2
+    assert [done for done, _ in output] == sorted(done for done, _ in output)
     assert {"walked", "我", "喜"} <= set(entries(found))
     assert found.casing == "cased"
 
@@ -528,17 +528,17 @@ def test_a_file_has_its_own_casing(tokenizer, tmp_path):
 def test_train_and_show(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("The [bold]Dog[/bold] walked.\n" * 3, encoding="utf-8")
-    code, told, complaint = command("tokenizer", "train", "text.txt", "--out", "made", "--vocabulary", 80, "--cased")
+    code, output, complaint = command("tokenizer", "train", "text.txt", "--out", "made", "--vocabulary", 80, "--cased")
     assert (code, complaint) == (0, "")
-    assert re.search(r"vocabulary +\d+ entries, cased", told)
-    assert "0.0000% of the characters are too rare" in told
-    assert "The [ bold ] Dog [ / bold ] walked ." in told
-    code, told, _ = command("tokenizer", "show", "made", "[bold] Dog ☃")
+    assert re.search(r"vocabulary +\d+ entries, cased", output)
+    assert "0.0000% of the characters are too rare" in output
+    assert "The [ bold ] Dog [ / bold ] walked ." in output
+    code, output, _ = command("tokenizer", "show", "made", "[bold] Dog ☃")
     assert code == 0
-    assert re.search(r"│ Dog +│ \d+ +│ 7 +│ 10 │ Dog +│", told)
-    assert re.search(r"│ \[UNK\] +│ 1 +│ 11 +│ 12 │ ☃", told)
-    code, told, _ = command("tokenizer", "show", "made", "Dog", "--json")
-    assert json.loads(told)[0] | {"id": 0} == {"piece": "Dog", "id": 0, "start": 0, "end": 3}
+    assert re.search(r"│ Dog +│ \d+ +│ 7 +│ 10 │ Dog +│", output)
+    assert re.search(r"│ \[UNK\] +│ 1 +│ 11 +│ 12 │ ☃", output)
+    code, output, _ = command("tokenizer", "show", "made", "Dog", "--json")
+    assert json.loads(output)[0] | {"id": 0} == {"piece": "Dog", "id": 0, "start": 0, "end": 3}
 
 
 def test_train_refuses_before_it_works(command, tmp_path, monkeypatch):

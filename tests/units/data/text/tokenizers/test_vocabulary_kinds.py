@@ -130,9 +130,9 @@ def framed(ours: Tokenizer) -> Frame:
 
 def test_pieces_and_places_equal_those_of_transformers(both):
     theirs, ours = both
-    told = theirs(HARD, return_offsets_mapping=True)
+    output = theirs(HARD, return_offsets_mapping=True)
     frame = framed(ours)
-    for text, ids, places, found in zip(HARD, told.input_ids, told.offset_mapping, ours.encode(HARD), strict=True):
+    for text, ids, places, found in zip(HARD, output.input_ids, output.offset_mapping, ours.encode(HARD), strict=True):
         assert frame.around(found.ids)[0].tolist() == ids
         inner = places[len(frame.before) : len(places) - len(frame.after)]
         expected = [without_space(text, *place) for place in inner]
@@ -146,10 +146,10 @@ def test_pairs_equal_those_of_transformers(both):
     encoded = ours.encode(HARD)
     for text, first in zip(HARD, encoded, strict=True):
         for pair, second in zip(HARD[1:], encoded[1:], strict=True):  # an empty text is no pair to them
-            told = theirs(text, pair, return_token_type_ids=True)
+            output = theirs(text, pair, return_token_type_ids=True)
             ids, segments = framed(ours).around(first.ids, second.ids)
-            assert ids.tolist() == told.input_ids
-            assert not bert_like or segments.tolist() == told.token_type_ids
+            assert ids.tolist() == output.input_ids
+            assert not bert_like or segments.tolist() == output.token_type_ids
 
 
 def test_a_text_in_parts_gives_the_pieces_of_the_whole(both, monkeypatch):
@@ -422,11 +422,11 @@ def test_files_that_cannot_be_read(tmp_path, files, message):
 def test_train_and_show(command, tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("The dog walked.\n" * 30, encoding="utf-8")
-    code, told, complaint = command("tokenizer", "train", "text.txt", "--out", "made", "--kind", kind)
+    code, output, complaint = command("tokenizer", "train", "text.txt", "--out", "made", "--kind", kind)
     assert (code, complaint) == (0, "")
-    assert re.search(rf"entries, {'cased' if kind == 'bytes' else 'uncased'}", told)
-    code, told, _ = command("tokenizer", "show", "made", "dog The dog", "--json")
-    shown = json.loads(told)
+    assert re.search(rf"entries, {'cased' if kind == 'bytes' else 'uncased'}", output)
+    code, output, _ = command("tokenizer", "show", "made", "dog The dog", "--json")
+    shown = json.loads(output)
     assert (shown[0]["start"], shown[-1]["end"]) == (0, 11)
     assert 8 in [piece["start"] for piece in shown]
     code, _, complaint = command("tokenizer", "train", "text.txt", "--out", "other", "--kind", "letters")
