@@ -1,5 +1,6 @@
 """FAMILIES: the registry of all architectures; each is a short composition of layers."""
 
+from dataclasses import replace
 from typing import Literal, overload
 
 from patchword.core.card import ConfigValue
@@ -88,3 +89,15 @@ def create(name: str, /, *, features: bool = False, **overrides: ConfigValue) ->
     if not isinstance(model, Pyramid):
         raise UserError(f"{name!r} has no feature maps", expected="a model of images with features=True")
     return model.backbone()
+
+
+def reset_classifier(model: Model, classes: int) -> None:
+    """Replace the head of a model by a newly initialized one for this number of classes; all other weights stay.
+
+    >>> model = patchword.load("runs/mine")
+    >>> reset_classifier(model, classes=5)
+    """
+    fields = {**model.card.config, "classes": classes}
+    head = REGISTRY.create(model.card.model, **fields).head
+    model.head = head.to(next(model.parameters()).device).train(model.training)
+    model.card = replace(model.card, config=fields, labels=())

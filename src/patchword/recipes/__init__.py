@@ -19,6 +19,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         *vision.FAMILIES,
         vision.digits_vit,
         vision.image_folder_vit,
+        vision.finetune_images,
         *pretraining.RECIPES,
         elmo_pretrain,
         *texts.TASKS,

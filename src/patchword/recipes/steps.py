@@ -42,6 +42,11 @@ def check_step(recipe: Recipe) -> None:
             "recipe field 'loss_spike_factor' works with one process only",
             hint="set loss_spike_factor=0, or train without --processes",
         )
+    if recipe.freeze == "gradual" and (recipe.compile or rank_of() is not None or not recipe.bias_correction):
+        raise UserError(
+            "recipe field 'freeze': gradual unfreezing changes the set of trained weights in every epoch",
+            expected="one process, compile=false and bias_correction=true",
+        )
     if 0 < recipe.loss_spike_factor <= 1:
         raise UserError(
             "recipe field 'loss_spike_factor'", expected="0, or a number above 1, e.g. 3", got=recipe.loss_spike_factor

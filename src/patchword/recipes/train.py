@@ -23,6 +23,7 @@ from patchword.recipes.task import Task
 from patchword.training.checkpoint.background import BackgroundCheckpoints
 from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import check_disk
+from patchword.training.freezing import epoch_starter, freeze_backbone
 from patchword.training.lock.lock import check_unlocked, exclusive
 from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
@@ -56,6 +57,8 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
             checkpoint_activations(
                 task.model, None if recipe.activation_checkpointing is True else recipe.activation_checkpointing
             )
+        if recipe.freeze == "backbone":
+            freeze_backbone(task.model)
         group.prepare(task.model)
         with resumable(folder), group.main_only(exclusive(folder)), interruptible() as interrupted:
             if group.is_main:
@@ -164,6 +167,7 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         checkpoints=checkpoints_of(group, checkpoints, model, optimizer),
         run_log=RunLog(folder, console, task.unit, task.metric) if group.is_main else SilentLog(),
         step_seed=lambda step: group.seed(step_seed(recipe.seed, step), step_seed),
+        start_epoch=epoch_starter(model, recipe.freeze),
         any_rank=group.any_rank,
         epochs=recipe.epochs,
         steps_per_epoch=steps,

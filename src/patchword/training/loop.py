@@ -43,6 +43,7 @@ class Loop:
     metric: str = "accuracy"  # the name of the validation score
     interrupted: Callable[[], bool] = lambda: False  # checked once after every step
     cancelled: Callable[[], bool] = lambda: False  # checked at any time when nothing can be lost, as in validation
+    start_epoch: Callable[[int], None] = lambda epoch: None  # after the model was set to training mode
     any_rank: Callable[[bool, bool], tuple[bool, ...]] = lambda *flags: flags  # True for all if True for any process
     state: State = field(default_factory=State)
 
@@ -85,6 +86,7 @@ class Loop:
         """Train to the end of the epoch. Return False if the run was interrupted."""
         state, saved, began = self.state, time.monotonic(), time.monotonic()
         self.model.train()
+        self.start_epoch(state.epoch)
         loss = correct = None
         before = state.seconds
         self._save_snapshot()

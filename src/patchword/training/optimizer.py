@@ -24,7 +24,7 @@ def adamw(
     bias_correction: False is BERT's own optimizer, whose first steps are larger, with its eps of 1e-6.
     """
     groups: dict[tuple[bool, int], list[nn.Parameter]] = defaultdict(list)
-    layers = _layers(name for name, _ in model.named_parameters())
+    layers = layer_indices(name for name, _ in model.named_parameters())
     top = max(layers.values(), default=0)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -98,7 +98,7 @@ def _is_matrix(name: str, parameter: nn.Parameter) -> bool:
     return name.endswith("weight") and parameter.ndim >= 2
 
 
-def _layers(names: Iterable[str]) -> dict[str, int]:
+def layer_indices(names: Iterable[str]) -> dict[str, int]:
     """Return the layer index of each parameter.
 
     Blocks count from 1 through all stages; a stem is one layer below the first block of its stage; parameters after

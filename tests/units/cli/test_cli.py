@@ -108,7 +108,7 @@ def train_words(*fields: str, recipe: str = "digits-vit") -> list[str]:
 
 def test_an_unknown_model_names_the_nearest(refused):
     for words in (train_words("model=vit-exercize"), ["cost", "vit-exercize"], ["show", "vit-exercize"]):
-        assert re.search(r"no model is called 'vit-exercize'\n.*did you mean 'vit-exercise'", refused(*words))
+        assert re.search(r"no model is called 'vit-exercize'.*\n.*did you mean 'vit-exercise'", refused(*words))
 
 
 def test_a_width_the_heads_do_not_divide(refused):

@@ -107,16 +107,16 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
 
     from patchword.data.image.batches import Batches
     from patchword.data.image.named_datasets import open_source
-    from patchword.models import REGISTRY
+    from patchword.recipes.image.model import plan_image_model
     from patchword.recipes.image.task import measured, split
 
-    config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
     with console().status(f"reading {recipe.data}") as status:
         source = open_source(recipe.data)
+        plan = plan_image_model(recipe.model, source)
 
         def report(done: int, of: int) -> None:
             status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
-        images = source.read("train", config.image, config.channels, report)
+        images = source.read("train", plan.image, plan.channels, report)
         train, _ = split(source, images, recipe)
     return Batches(train, min(count, len(train)), measured(train), torch.device("cpu"))

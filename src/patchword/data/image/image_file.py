@@ -19,6 +19,7 @@ ALLOWING = "PATCHWORD_PIXELS"  # in the environment
 PIXELS = int(os.environ.get(ALLOWING) or 64 * 2**20)  # maximum pixels, checked in the header
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # no other decoder is tried
 SMALLEST = 4  # pixels of a side; a smaller image may be a placeholder
+_GREY = ("1", "L", "LA", "La")  # Pillow's modes, besides those of 16 and more bits
 _ENDINGS = {"JPEG": (".jpg", ".jpeg"), "MPO": (".jpg", ".jpeg"), "TIFF": (".tif", ".tiff"), "PPM": (".ppm", ".pgm")}
 
 # Pillow's own limit is higher than ours and would only warn.
@@ -42,6 +43,12 @@ def read_header(path: Path) -> tuple[str, int, int]:
     """Return format, width and height from the header."""
     with _named(path), _open(path) as image:
         return str(image.format), image.width, image.height
+
+
+def is_color(path: Path) -> bool:
+    """True if the header declares colours; a grey photo saved with three channels counts as one with colours."""
+    with _named(path), _open(path) as image:
+        return image.mode not in _GREY and not image.mode.startswith(("I", "F"))
 
 
 def warn_image(path: Path) -> None:

@@ -15,10 +15,12 @@ from patchword.data.faults import attempt, give_up, warn
 from patchword.data.image.decoding import check_images
 from patchword.data.image.duplicates import warn_duplicates
 from patchword.data.image.idx import read_idx
+from patchword.data.image.image_file import is_color
 from patchword.data.image.images import Images, in_memory, load_pixels
 from patchword.data.image.splits import Split, has_validation, in_split
 from patchword.data.progress import Progress
 
+COLOR_SAMPLE = 64  # images that are looked at to find out whether a data set has colours
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
@@ -34,6 +36,10 @@ class ImageSource(Protocol):
         ...
 
     def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images: ...
+
+    def has_color(self) -> bool:
+        """True if an image of an evenly spaced sample has colour channels"""
+        ...
 
     def check(self, size: Size, channels: int) -> None:
         """Check the splits that are not trained on, so that faults are found before training."""
@@ -71,6 +77,9 @@ class IdxSource:
             )
         keys = torch.arange(len(labels))
         return Images(self.name, self.origin, in_memory(pixels[:, None], size, channels), labels, self.classes, keys)
+
+    def has_color(self) -> bool:
+        return False
 
     def check(self, size: Size, channels: int) -> None:
         self.read("test", size, channels)
@@ -110,6 +119,9 @@ class DigitsSource:
         found, names = in_memory(pixels[chosen], size, channels), tuple(str(digit) for digit in range(10))
         return Images(self.name, "scikit-learn", found, labels[chosen], names, torch.arange(len(labels))[chosen])
 
+    def has_color(self) -> bool:
+        return False
+
     def check(self, size: Size, channels: int) -> None:
         """Nothing to check: the files are part of scikit-learn."""
 
@@ -139,6 +151,10 @@ class ListedSource:
         pixels = load_pixels(paths, size, channels, progress)
         origin = f"{len(self.rows):,} image files"
         return Images(self.name, origin, pixels, labels[chosen], classes, self.keys()[chosen])
+
+    def has_color(self) -> bool:
+        sample = self.rows[:: -(-len(self.rows) // COLOR_SAMPLE) or 1]
+        return any(attempt(is_color, path) for path, _, _ in sample)
 
     def check(self, size: Size, channels: int) -> None:
         self._check_classes()

@@ -13,6 +13,7 @@ from patchword.core.errors import UserError
 from patchword.core.grid import Size
 from patchword.data.faults import attempt, give_up, warn
 from patchword.data.image.images import Images
+from patchword.data.image.sources import COLOR_SAMPLE
 from patchword.data.image.splits import Split, has_validation, in_split
 from patchword.data.progress import Progress
 from patchword.data.shards.manifest import Shard, ShardLocations, locate_shards
@@ -49,6 +50,11 @@ class ShardSource:
         )
         origin = f"{manifest.samples:,} images in {len(manifest.shards):,} shards"
         return Images(self.name, origin, pixels, index["label"].long(), manifest.classes, index["key"])
+
+    def has_color(self) -> bool:
+        images = self.read("train", 32, 3)
+        pixels = images.pixels.take(torch.arange(0, len(images), -(-len(images) // COLOR_SAMPLE) or 1))
+        return bool((pixels != pixels[:, :1]).any())
 
     def check(self, size: Size, channels: int) -> None:
         """Check the classes. Sizes were checked when the manifest was read, images when the shards were written."""

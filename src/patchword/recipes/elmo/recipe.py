@@ -7,6 +7,7 @@ from pydantic import Field
 
 from patchword.core.errors import UserError
 from patchword.data.text.corpus.word_counts import WordSplitting
+from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
     KIND,
@@ -18,7 +19,7 @@ from patchword.recipes.schema.recipe import (
     ModelChoice,
     Recipe,
 )
-from patchword.recipes.text.recipe import Files, whole_path
+from patchword.recipes.text.recipe import Files
 
 
 class ElmoRecipe(Recipe):

@@ -14,7 +14,7 @@ from patchword.data.progress import Progress
 from patchword.data.shards.sharded_images import ShardedImages
 from patchword.recipes.distillation.images import taught
 from patchword.recipes.image.evaluation import evaluate_images
-from patchword.recipes.image.recipe import YOUR_IMAGES, ImageRecipe
+from patchword.recipes.image.recipe import YOUR_IMAGES, YOUR_WEIGHTS, ImageRecipe
 from patchword.recipes.image.task import ImageTask, build_task
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.task import Task
@@ -33,7 +33,8 @@ def _check_data(recipe: ImageRecipe, progress: Progress) -> tuple[str, Sequence[
 
 
 def _required(recipe: ImageRecipe) -> str:
-    return "data=FOLDER" if recipe.data == YOUR_IMAGES else ""
+    model = "model=WEIGHTS" if recipe.model.name == YOUR_WEIGHTS else ""
+    return f"{model} data=FOLDER".strip() if recipe.data == YOUR_IMAGES else model
 
 
 def _sample_names(task: ImageTask) -> SampleNames:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from patchword.recipes.image.recipe import YOUR_IMAGES, Augment, ImageRecipe
+from patchword.recipes.image.recipe import YOUR_IMAGES, YOUR_WEIGHTS, Augment, ImageRecipe
 from patchword.recipes.schema.recipe import Expect, ModelChoice, Recipe
 
 
@@ -65,6 +65,22 @@ def image_folder_vit() -> Recipe:
         learning_rate=1e-3,
         label_smoothing=0.1,
         patience=10,
+    )
+
+
+def finetune_images() -> Recipe:
+    """Your own images, from trained weights: a run, a model folder or a file of weights (model=... data=...)."""
+    return ImageRecipe(
+        about="Fine-tunes trained weights on your own images.",
+        model=ModelChoice(name=YOUR_WEIGHTS),
+        data=YOUR_IMAGES,
+        augmentation=Augment(flip=0.5, crop=0.5),
+        epochs=20,
+        batch_size=32,
+        learning_rate=2e-4,
+        weight_decay=0.05,
+        layer_decay=0.75,
+        label_smoothing=0.1,
     )
 
 

@@ -11,9 +11,11 @@ from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.presets import PARTS, PRESETS, combine
 from patchword.data.image.named_datasets import DATASETS
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
+from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
 
 YOUR_IMAGES = "images"  # the default folder of recipes for the user's own data
+YOUR_WEIGHTS = "weights"  # the default folder of recipes that fine-tune the user's own weights
 
 
 class Augment(BaseModel):
@@ -126,7 +128,7 @@ class ImageRecipe(Recipe):
 
     def located(self) -> Self:
         path, teacher = Path(self.data), self.teacher
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"model": self.model.model_copy(update={"name": whole_path(self.model.name)})}
         if self.data not in (*DATASETS, "digits") and path.exists():
             found["data"] = str(path.absolute())
         if teacher.name and Path(teacher.name).exists():

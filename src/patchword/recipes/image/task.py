@@ -11,7 +11,6 @@ from rich.console import Console
 from patchword.core.card import Normalization
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
-from patchword.core.grid import Size
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.faults import Fault, collect_faults
 from patchword.data.image.batches import Batch, Batches
@@ -22,10 +21,11 @@ from patchword.data.image.splits import held_out
 from patchword.data.progress import Progress
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
-from patchword.models import REGISTRY
 from patchword.objectives.classification import Classification
 from patchword.objectives.metrics.classification import score
+from patchword.recipes.image.model import ImageModelPlan, plan_image_model
 from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.image.summary import print_summary
 from patchword.recipes.notes import print_notes
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
@@ -71,24 +71,23 @@ class ImageTask:
 
 def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     """Read the training images and build the model; the test images are not read."""
-    REGISTRY.require_images(recipe.model.name)
     device = pick_device(recipe.device)
-    overrides = recipe.model.overrides()
-    config = REGISTRY.configure(recipe.model.name, overrides)
     with console.status(f"reading {recipe.data}") as status:
 
         def show(done: int, of: int) -> None:
             status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
-        source, images, notes = read_checked(recipe.data, config.image, config.channels, show)
+        plan, source, images, notes = read_checked(recipe, show)
     print_notes(notes, console)
-    classes = int(overrides.get("classes", len(images.classes)))
+    classes = int(recipe.model.overrides().get("classes", len(images.classes)))
     labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
     images = replace(images, classes=labels)  # fewer classes than labels is an error
     train, validation = split(source, images, recipe)
     torch.manual_seed(recipe.seed)
-    model = REGISTRY.create(recipe.model.name, **{**overrides, "classes": classes})
-    model.card = replace(model.card, labels=labels, normalization=measured(train))
+    model = plan.build(labels)
+    if plan.weights is None:
+        model.card = replace(model.card, normalization=measured(train))
+    print_summary(recipe, plan, model, (train, validation), device, console)
     normalization = model.card.normalization
     return ImageTask(
         recipe,
@@ -100,23 +99,25 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
 
 
 def read_checked(
-    where: str, size: Size, channels: int, progress: Progress
-) -> tuple[ImageSource, Images, Sequence[Fault]]:
-    """Return the source, its training images and possible mistakes; raise one error that lists all faults."""
+    recipe: ImageRecipe, progress: Progress
+) -> tuple[ImageModelPlan, ImageSource, Images, Sequence[Fault]]:
+    """Return the model, the source, its training images and possible mistakes; raise one error that lists all faults
+    of the data."""
     with collect_faults() as report:
-        source = open_source(where)
-        images = report.attempt(source.read, "train", size, channels, progress)
-        report.attempt(source.check, size, channels)
+        source = open_source(recipe.data)
+        plan = plan_image_model(recipe.model, source)
+        images = report.attempt(source.read, "train", plan.image, plan.channels, progress)
+        report.attempt(source.check, plan.image, plan.channels)
     if images is None:
         raise AssertionError("one_report raises an error for missing parts")  # never reached
-    return source, images, report.doubts
+    return plan, source, images, report.doubts
 
 
 def split(source: ImageSource, images: Images, recipe: ImageRecipe) -> tuple[Images, Images]:
     """Split the training images from the validation images: those of the source, or some of each class."""
     if source.has_validation:
-        config = REGISTRY.configure(recipe.model.name, recipe.model.overrides())
-        return images, source.read("validation", config.image, config.channels).with_classes(images.classes)
+        channels, *size = images.pixels.shape
+        return images, source.read("validation", (size[0], size[1]), channels).with_classes(images.classes)
     aside = held_out(images.labels, images.keys, recipe.validation)
     if not aside.any():
         raise UserError(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from patchword.recipes.distillation.fields import Taught, Teacher
+from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
     HELD_OUT,
@@ -20,7 +21,7 @@ from patchword.recipes.schema.recipe import (
     ModelChoice,
     Recipe,
 )
-from patchword.recipes.text.recipe import Files, whole_path
+from patchword.recipes.text.recipe import Files
 
 
 class PretrainingRecipe(Recipe):

@@ -1,6 +1,7 @@
 """Describes the valid values of recipe fields, and parses typed values."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -48,3 +49,8 @@ def read_value(text: str) -> Any:
         return float(value) if isinstance(value, str) and value[:1].isdigit() else value
     except ValueError:
         return value
+
+
+def whole_path(path: str) -> str:
+    """Return the absolute path of an existing file or folder; return any other text unchanged."""
+    return str(Path(path).absolute()) if path and Path(path).exists() else path

@@ -109,6 +109,11 @@ class Recipe(BaseModel):
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="factor of the learning rate from each block to the block below it; 1 is off"
     )
+    freeze: Literal["none", "backbone", "gradual"] = Field(
+        "none",
+        description="weights that stay fixed: backbone: all but the head (linear probe); gradual: all but the head in "
+        "the first epoch, then one block less per epoch, from the top",
+    )
     bias_correction: bool = Field(True, description="Adam's bias correction; BERT's optimizer has none")
     clip_norm: float = Field(1.0, ge=0, description="maximum norm of the gradient; 0 is no limit")
     sam: float = Field(0.0, ge=0, description="rho of SAM, e.g. 0.05; each step computes two gradients; 0 is off")
@@ -219,8 +224,8 @@ def _place(values: dict[str, Any], path: list[str], value: Any) -> None:
     if path in (["model"], ["teacher"]):
         path = [*path, "name"]
     if path == ["model", "name"] and values["model"]["name"] != value:
-        kept = {field: values["model"][field] for field in ("image", "from_scratch") if field in values["model"]}
-        values["model"] = kept  # the other sizes belong to the previous model
+        kept = {field: values["model"][field] for field in ("from_scratch",) if field in values["model"]}
+        values["model"] = kept  # the sizes belong to the previous model
     for part in path[:-1]:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from patchword.core.errors import UserError
 from patchword.recipes.distillation.fields import Taught, Teacher
+from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
     KIND,
@@ -109,8 +110,3 @@ Files = Annotated[tuple[str, ...], BeforeValidator(_cut)]  # comma-separated on 
 def listed(names: str) -> list[str]:
     """Split a comma-separated list of files; an existing file whose name contains a comma is one entry."""
     return [names] if Path(names).exists() else [name.strip() for name in names.split(",")]
-
-
-def whole_path(path: str) -> str:
-    """Return the absolute path of an existing file or folder; return any other text unchanged."""
-    return str(Path(path).absolute()) if path and Path(path).exists() else path

@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.objectives.metrics.bleu import BleuWords
+from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
     EMA_DECAY,
     EPOCHS,
@@ -17,7 +18,7 @@ from patchword.recipes.schema.recipe import (
     ModelChoice,
     Recipe,
 )
-from patchword.recipes.text.recipe import fraction_of, listed, whole_path
+from patchword.recipes.text.recipe import fraction_of, listed
 
 _FILES = ("train", "validation", "test", "tokenizer")
 

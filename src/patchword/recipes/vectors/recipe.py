@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.data.text.corpus.word_counts import WordSplitting
+from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
     KIND,
@@ -18,7 +19,7 @@ from patchword.recipes.schema.recipe import (
     ModelChoice,
     Recipe,
 )
-from patchword.recipes.text.recipe import TextRecipe, listed, whole_path
+from patchword.recipes.text.recipe import TextRecipe, listed
 from patchword.recipes.vectors.sources import listed_sources
 
 

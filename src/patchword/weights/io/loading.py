@@ -1,7 +1,7 @@
 """Load a model from a run, a saved folder, another library's folder or one file."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,12 +37,29 @@ def load(source: str | Path, model: str | None = None, **overrides: ConfigValue)
     overrides: config fields to change, e.g. image=384; position tables are resized. With classes=... or head=... the
         model gets a newly initialised head, unless the source already has this head.
     """
+    return open_weights(source, model, **overrides).build(**overrides)
+
+
+def open_weights(source: str | Path, model: str | None = None, **overrides: ConfigValue) -> "OpenWeights":
+    """Read the weights of a source and identify their model, with the arguments of `load`."""
     path = Path(source)
     if not path.exists():
         raise UserError(f"there is nothing at {path}", expected="a run, a model folder, a .safetensors or an .npz file")
     found = read_folder(path) if path.is_dir() else read_file(path)
-    card = _identify(found, model, overrides)
-    return _build(found, card, overrides, path)
+    return OpenWeights(found, _identify(found, model, overrides), path)
+
+
+@dataclass(frozen=True)
+class OpenWeights:
+    """Weights that have been read. card: their model, as it was trained."""
+
+    source: WeightSource
+    card: Card
+    path: Path
+
+    def build(self, **overrides: ConfigValue) -> Model:
+        """Return the model in float32 and evaluation mode; `load` describes the overrides."""
+        return _build(self.source, self.card, overrides, self.path)
 
 
 def _identify(source: WeightSource, model: str | None, overrides: Mapping[str, ConfigValue]) -> Card:

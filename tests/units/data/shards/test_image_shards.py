@@ -347,7 +347,7 @@ def test_a_shard_that_vanishes_ends_a_run_that_goes_on_with_the_same_bits(shards
 
     def vanishing(self, index, take=sharded_images.ShardedImages.take):
         taken.append(index)
-        if len(taken) == 1 + 6 + 1 + 4:  # the mean, an epoch, its validation, and the fourth batch of the second
+        if len(taken) == 2 + 6 + 1 + 4:  # colours, mean, an epoch, its validation, and the fourth batch of the second
             gone.append(shards / f"shard-{int(self.shard[index][0]):05d}.tar")
             gone[0].rename(tmp_path / "away")
             self.files.close()
