@@ -15,6 +15,7 @@ STUDIES: dict[str, Callable[[], Study]] = {
     for function in (
         image.fashion_mnist_families,
         image.fashion_mnist_positions,
+        image.images_pretrained_or_scratch,
         deit_distillation,
         sharpness_aware,
         text.glue,

@@ -1,6 +1,12 @@
-"""Studies on Fashion-MNIST: all image families with the same budget, and position encodings."""
+"""Studies of image models: families and position encodings on Fashion-MNIST; fine-tuning against scratch."""
 
-from patchword.recipes.image.named import FAMILIES, fashion_mnist_cswin, fashion_mnist_swin, on_fashion_mnist
+from patchword.recipes.image.named import (
+    FAMILIES,
+    fashion_mnist_cswin,
+    fashion_mnist_swin,
+    finetune_images,
+    on_fashion_mnist,
+)
 from patchword.recipes.schema.recipe import Expect, ModelChoice
 from patchword.studies.study import Study
 
@@ -31,4 +37,25 @@ def fashion_mnist_positions() -> Study:
         "Swin and CSWin with each position encoding.",
         TOGETHER,
         runs,
+    )
+
+
+def images_pretrained_or_scratch() -> Study:
+    """The same model on the same images, with pretrained or with random weights."""
+    base = finetune_images().model_copy(update={"epochs": 40})
+    scratch = base.model_copy(
+        update={
+            "model": base.model.model_copy(update={"from_scratch": True}),
+            "learning_rate": 1e-3,  # higher and the same for all blocks, because there are no pretrained weights
+            "layer_decay": 1.0,
+        }
+    )
+    return Study(
+        about="Pretrained weights or random ones: the same model on your images, three seeds each.",
+        time="as long as six runs",
+        runs={
+            f"{label}-seed-{seed}": recipe.model_copy(update={"seed": seed})
+            for label, recipe in (("pretrained", base), ("scratch", scratch))
+            for seed in range(3)
+        },
     )

@@ -18,6 +18,7 @@ from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import ImageTask, build_task
 from patchword.recipes.run import Run
 from patchword.recipes.train import train
+from patchword.studies import STUDIES
 from support.helpers import difference, pixels, randomise
 from support.material import silent, write_classes, write_picture
 
@@ -234,3 +235,12 @@ def test_a_fine_tuned_run_is_evaluated_from_any_folder(photos, monkeypatch):
     weights()
     assert train(recipe("model=weights"), Path("tuned"), silent())
     assert Run(Path("tuned")).recipe().model.name == str(Path("weights").absolute())
+
+
+def test_the_study_compares_the_weights_with_random_ones_of_the_same_sizes(photos):
+    study = STUDIES["images-pretrained-or-scratch"]().with_settings([f"model={weights()}", "data=photos", "device=cpu"])
+    assert list(study.runs) == [f"{label}-seed-{seed}" for label in ("pretrained", "scratch") for seed in range(3)]
+    pretrained, scratch = (build_task(study.runs[f"{label}-seed-1"], silent()) for label in ("pretrained", "scratch"))
+    assert difference(pretrained.model.norm.weight, patchword.load("weights").norm.weight) == 0
+    assert difference(scratch.model.norm.weight, patchword.load("weights").norm.weight) > 0.1
+    assert pretrained.model.state_dict().keys() == scratch.model.state_dict().keys()
