@@ -103,6 +103,7 @@ def _optional(module: str, purpose: str, fix: str) -> Check:
 
 def _data() -> Iterator[Check]:
     from patchword.core.errors import UserError
+    from patchword.data.image.image_format import ImageFormat
     from patchword.data.image.named_datasets import DATASETS, find_dataset, open_source
 
     for name in DATASETS:
@@ -112,8 +113,8 @@ def _data() -> Iterator[Check]:
             continue
         try:
             source = open_source(name)
-            source.check(28, 1)
-            count = len(source.read("train", 28, 1))
+            source.check(ImageFormat(28, 1))
+            count = len(source.read("train", ImageFormat(28, 1)))
             yield Check(name, "good", f"{count:,} training images, {found[1]}")
         except UserError as error:
             yield Check(name, "broken", _first_line(error), f"remove {found[0]}, then: patchword data get {name}")

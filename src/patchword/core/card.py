@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 ConfigValue: TypeAlias = "bool | int | float | str | Sequence[ConfigValue] | None"
 """The value of a config field; a string is converted to the type of the field."""
@@ -23,10 +23,32 @@ class Normalization:
 
 
 @dataclass(frozen=True)
+class Resize:
+    """How an image of any size becomes one of the model's input size.
+
+    mode: "fit" cuts the largest centred part with the input's aspect ratio and scales it; "crop" scales the shorter
+        side, then cuts out the centre; "stretch" scales height and width separately, then cuts out the centre.
+    crop: the input's side as a fraction of the scaled side, e.g. 224 / 256; not used by "fit".
+    """
+
+    mode: Literal["fit", "crop", "stretch"] = "fit"
+    crop: float = 1.0
+    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bicubic"
+
+    def __post_init__(self) -> None:
+        for name in ("mode", "interpolation"):
+            if (value := getattr(self, name)) not in (known := get_args(get_type_hints(Resize)[name])):
+                raise ValueError(f"resize {name} {value!r} is not one of {', '.join(known)}")
+        if not 0 < self.crop <= 1:
+            raise ValueError(f"resize crop {self.crop!r} is not above 0 and at most 1")
+
+
+@dataclass(frozen=True)
 class Card:
-    """Name, config, class labels and input normalization: all that is needed to load a saved model and use it."""
+    """Name, config, class labels and preprocessing: all that is needed to load a saved model and use it."""
 
     model: str
     config: dict[str, Any]
     labels: tuple[str, ...] = ()
     normalization: Normalization = field(default_factory=Normalization)
+    resize: Resize = field(default_factory=Resize)

@@ -8,6 +8,7 @@ from torch import Tensor
 from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.data.image.decoding import decode
+from patchword.data.image.image_format import ImageFormat
 from patchword.layers import Pyramid
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
@@ -31,8 +32,7 @@ def read_image(model: Pyramid, given: str) -> list[Tensor]:
         raise UserError(f"{given} is a folder", expected="one image file")
     if not Path(given).is_file():
         raise UserError(f"there is no image {given}", expected="an image file")
-    config = model.card.config
-    return [decode(Path(given), config["image"], config["channels"])[None]]
+    return [decode(Path(given), ImageFormat.of(model.card))[None]]
 
 
 def test_images_of(run: Run, model: Pyramid, part: str, count: int) -> list[Tensor]:

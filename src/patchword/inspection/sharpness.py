@@ -20,6 +20,7 @@ from patchword.core.device import pick_device
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.data.image.batches import Batches
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.named_datasets import open_source
 from patchword.data.randomness import order
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
@@ -84,10 +85,9 @@ def open_run(run: Run, asked: SampleOptions) -> Opened:
 def _images(run: Run, recipe: ImageRecipe, asked: SampleOptions) -> Opened:
     device = pick_device(asked.device)
     model = _plain(run.model().to(device), run)
-    config = model.card.config
-    source = open_source(recipe.data)
-    read = source.read("train", config["image"], config["channels"])
-    train, _ = split(source, read.with_classes(model.card.labels), recipe)
+    source, format = open_source(recipe.data), ImageFormat.of(model.card)
+    read = source.read("train", format)
+    train, _ = split(source, read.with_classes(model.card.labels), recipe, format)
     _check_data(run, {"samples": len(train), "fingerprint": train.fingerprint()})
     chosen = order(asked.seed, 0, len(train))[: asked.samples].sort().values
     images = Batches(train.subset(chosen), 1, model.card.normalization, device).on_device()

@@ -52,7 +52,6 @@ class RecipeKind(Generic[R, T]):
     sample_names: returns the function that names the samples of a batch, e.g. by file and line.
     required_settings: the settings that the user has to give, as they are typed; empty if there are none.
     metric: what `expect.accuracy` of the recipe measures.
-    evaluates_other_data: whether a run can be evaluated on other data than its own test set.
     """
 
     recipe: type[R]
@@ -62,7 +61,6 @@ class RecipeKind(Generic[R, T]):
     sample_names: Callable[[T], SampleNames]
     required_settings: Callable[[R], str]
     metric: Callable[[R], str] = _test_accuracy
-    evaluates_other_data: bool = True
 
     @property
     def name(self) -> str:

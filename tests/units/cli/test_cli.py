@@ -296,6 +296,25 @@ def test_pictures_that_cannot_be_read(refused, trained):
     assert "cannot make the folder a.png" in refused("predict", trained, "a.png", "--csv", "a.png/out.csv")
 
 
+def test_an_image_that_cannot_be_read_does_not_lose_the_others(command, trained):
+    Path("broken.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
+    for name in ("a.png", "b.png"):
+        write_picture(Path(name))
+    words = ["predict", trained, "a.png", "broken.png", "b.png"]
+    code, output, _ = command(*words, "--csv", "out.csv", "--top", 2)
+    assert code == 0
+    assert "note: no prediction: cannot read the image broken.png" in output
+    assert "2 answers in out.csv" in output
+    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    assert [row["path"] for row in rows] == ["a.png", "broken.png", "b.png"]
+    assert [bool(row["class_1"]) for row in rows] == [True, False, True]
+    assert [bool(row["error"]) for row in rows] == [False, True, False]
+    _, output, _ = command(*words, "--json")
+    assert ["error" in json.loads(line) for line in output.splitlines()] == [False, True, False]
+    command("predict", trained, "a.png", "--csv", "whole.csv")
+    assert "error" not in Path("whole.csv").read_text()
+
+
 def test_a_run_that_has_not_ended_an_epoch(refused, mine):
     (mine / "model.safetensors").unlink()
     assert "has no weights yet" in refused("evaluate", mine)

@@ -16,6 +16,7 @@ from PIL import Image
 from patchword.core.errors import UserError
 from patchword.data.faults import DataError, Fault, attempt, collect_faults, fault_lines, report_fault, warn
 from patchword.data.image import decoding, image_file, images, listing
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import IdxSource
 from patchword.recipes.checking import check_data
@@ -440,12 +441,12 @@ def test_headers_alone_are_read_of_a_set_too_large_to_decode_first(tmp_path, mon
     write_classes(tmp_path, count=10)
     whole = write_picture(tmp_path / "cat" / "3.png", mode="RGB", size=(64, 64)).read_bytes()
     (tmp_path / "cat" / "3.png").write_bytes(whole[: len(whole) // 2])
-    pixels = images.load_pixels(sorted(tmp_path.glob("*/*.png")), 8, 1)
+    pixels = images.load_pixels(sorted(tmp_path.glob("*/*.png")), ImageFormat(8, 1))
     with pytest.raises(UserError, match=r"cannot read the image .*cat/3\.png"):
         pixels.take(torch.arange(len(pixels.paths)))
     (tmp_path / "dog" / "4.png").write_text("none")
     with pytest.raises(UserError, match=r"cannot read the image .*dog/4\.png"):
-        images.load_pixels(sorted(tmp_path.glob("*/*.png")), 8, 1)
+        images.load_pixels(sorted(tmp_path.glob("*/*.png")), ImageFormat(8, 1))
     assert len(decoding.read_header(tmp_path / "cat" / "3.png")) == 3
 
 
@@ -456,7 +457,7 @@ def test_what_is_transparent_shows_white(tmp_path):
     colours = np.zeros((4, 4, 4), np.uint8)
     colours[..., 0], colours[:2, :, 3], colours[2, :, 3] = 200, 255, 128
     Image.fromarray(colours, "RGBA").save(tmp_path / "a.png")
-    found = images.decode(tmp_path / "a.png", 4, 3)
+    found = images.decode(tmp_path / "a.png", ImageFormat(4, 3))
     assert found[:, 0, 0].tolist() == [200, 0, 0]
     assert found[:, 2, 0].tolist() == [227, 127, 127]
     assert found[:, 3, 0].tolist() == [255, 255, 255]
@@ -469,7 +470,7 @@ def test_a_palette_with_a_transparent_entry(tmp_path):
     picture.save(tmp_path / "a.png", transparency=0)
     picture.save(tmp_path / "a.gif", transparency=0)
     for name in ("a.png", "a.gif"):
-        found = images.decode(tmp_path / name, 4, 3)
+        found = images.decode(tmp_path / name, ImageFormat(4, 3))
         assert found[:, 0, 0].tolist() == [255, 255, 255]
         assert found[:, 3, 0].tolist() == [10, 20, 30]
 
@@ -477,8 +478,8 @@ def test_a_palette_with_a_transparent_entry(tmp_path):
 def test_inks_become_light(tmp_path):
     Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(tmp_path / "red.tif")
     Image.new("CMYK", (8, 8), (0, 0, 0, 255)).save(tmp_path / "black.jpg", quality=100)
-    assert images.decode(tmp_path / "red.tif", 8, 3)[:, 0, 0].tolist() == [255, 0, 0]
-    assert images.decode(tmp_path / "black.jpg", 8, 3).max() <= 2
+    assert images.decode(tmp_path / "red.tif", ImageFormat(8, 3))[:, 0, 0].tolist() == [255, 0, 0]
+    assert images.decode(tmp_path / "black.jpg", ImageFormat(8, 3)).max() <= 2
 
 
 @pytest.mark.parametrize("turn", range(1, 9))
@@ -489,7 +490,7 @@ def test_all_eight_ways_to_hold_a_camera(tmp_path, turn):
     exif = Image.Exif()
     exif[0x0112] = turn
     Image.fromarray(np.ascontiguousarray(back[turn](upright))).save(tmp_path / "a.png", exif=exif)
-    assert images.decode(tmp_path / "a.png", (4, 6), 1)[0].tolist() == upright.tolist()
+    assert images.decode(tmp_path / "a.png", ImageFormat((4, 6), 1))[0].tolist() == upright.tolist()
 
 
 def test_the_first_frame_of_many(tmp_path):
@@ -497,24 +498,28 @@ def test_the_first_frame_of_many(tmp_path):
     for name in ("a.gif", "a.png", "a.webp", "a.tif"):
         extra = {"lossless": True} if name.endswith("webp") else {}
         frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], **extra)
-        assert images.decode(tmp_path / name, 4, 1).unique().tolist() == [10], name
+        assert images.decode(tmp_path / name, ImageFormat(4, 1)).unique().tolist() == [10], name
 
 
 def test_interlaced_progressive_and_deep_pictures(tmp_path):
     ramp = (np.arange(64, dtype=np.uint16) * 1024 + 700).reshape(8, 8)
     Image.fromarray(ramp).save(tmp_path / "deep.tif")
-    assert images.decode(tmp_path / "deep.tif", 8, 1)[0].flatten().tolist() == [round(v / 257) for v in ramp.flatten()]
+    assert images.decode(tmp_path / "deep.tif", ImageFormat(8, 1))[0].flatten().tolist() == [
+        round(v / 257) for v in ramp.flatten()
+    ]
     smooth = Image.linear_gradient("L").resize((32, 32))
     smooth.save(tmp_path / "plain.jpg", quality=95)
     smooth.save(tmp_path / "progressive.jpg", quality=95, progressive=True)
-    assert images.decode(tmp_path / "plain.jpg", 32, 1).equal(images.decode(tmp_path / "progressive.jpg", 32, 1))
+    assert images.decode(tmp_path / "plain.jpg", ImageFormat(32, 1)).equal(
+        images.decode(tmp_path / "progressive.jpg", ImageFormat(32, 1))
+    )
     (tmp_path / "woven.png").write_bytes(interlaced(np.arange(64, dtype=np.uint8).reshape(8, 8)))
-    assert images.decode(tmp_path / "woven.png", 8, 1).flatten().tolist() == list(range(64))
+    assert images.decode(tmp_path / "woven.png", ImageFormat(8, 1)).flatten().tolist() == list(range(64))
     values = np.linspace(0, 1, 16, dtype=np.float32).reshape(4, 4)
     values[0, 0] = np.nan
     Image.fromarray(values).save(tmp_path / "nan.tif")
     with pytest.raises(UserError, match="not finite"):
-        images.decode(tmp_path / "nan.tif", 4, 1)
+        images.decode(tmp_path / "nan.tif", ImageFormat(4, 1))
 
 
 def interlaced(grey: np.ndarray) -> bytes:
@@ -539,13 +544,13 @@ def test_a_bomb_is_refused_by_its_header(tmp_path):
     for side in (9_000, 20_000):
         (tmp_path / "bomb.png").write_bytes(png(side, side, b""))
         with pytest.raises(UserError, match=r"bomb\.png: got .*pixels.*\nremove or replace .*PATCHWORD_PIXELS="):
-            images.decode(tmp_path / "bomb.png", 8, 1)
+            images.decode(tmp_path / "bomb.png", ImageFormat(8, 1))
 
 
 def test_other_decoders_are_not_tried(tmp_path):
     (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
     with pytest.raises(UserError, match="cannot identify"):
-        images.decode(tmp_path / "a.png", 8, 1)
+        images.decode(tmp_path / "a.png", ImageFormat(8, 1))
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
@@ -561,7 +566,7 @@ def test_broken_pictures_fail_in_known_ways_only(tmp_path):
                 data[place] = generator.integers(0, 256)
             path.write_bytes(data)
             with contextlib.suppress(UserError):
-                assert images.decode(path, 8, 3).shape == (3, 8, 8)
+                assert images.decode(path, ImageFormat(8, 3)).shape == (3, 8, 8)
 
 
 def test_a_hundred_thousand_rows_with_many_faults_are_one_report(tmp_path):

@@ -14,6 +14,7 @@ from patchword.core.errors import UserError
 from patchword.core.tensor_files import read_tensors
 from patchword.layers.model import Model
 from patchword.recipes import find_recipe
+from patchword.recipes.evaluation import evaluated
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import ImageTask, build_task
 from patchword.recipes.run import Run
@@ -244,3 +245,31 @@ def test_the_study_compares_the_weights_with_random_ones_of_the_same_sizes(photo
     assert difference(pretrained.model.norm.weight, patchword.load("weights").norm.weight) == 0
     assert difference(scratch.model.norm.weight, patchword.load("weights").norm.weight) > 0.1
     assert pretrained.model.state_dict().keys() == scratch.model.state_dict().keys()
+
+
+# Evaluation on other data
+
+
+def test_a_run_is_evaluated_on_other_images(photos):
+    weights(labels=("cat", "dog", "eel"), classes=3)
+    assert train(recipe("model=weights"), Path("tuned"), silent())
+    found = Run(Path("tuned"))
+    own = evaluated(found, found.recipe(), "cpu")
+    others = write_classes(Path("others"), ("dog", "eel"), count=7)
+    all_of = evaluated(found, found.recipe().with_settings(["data=others"]), "cpu")
+    assert all_of.scores.labels.bincount().tolist() == [0, 7, 7]  # no cat
+    assert all_of.lines()[0] == "others: all images, since there is no test split (14)"
+    for label in ("dog", "eel"):
+        write_picture(others / "train" / label / "0.png")
+        write_picture(others / "test" / label / "0.png")
+    tested = evaluated(found, found.recipe().with_settings(["data=others"]), "cpu")
+    assert tested.lines()[0] == "others: the test images (2)"
+    assert own.lines()[0].startswith("Test Loss")
+
+
+def test_other_images_with_an_unknown_class_are_refused(photos):
+    weights(labels=("cat", "dog", "eel"), classes=3)
+    assert train(recipe("model=weights"), Path("tuned"), silent())
+    write_classes(Path("others"), ("cat", "cow"))
+    with pytest.raises(UserError, match="the model does not know class 'cow' of others"):
+        evaluated(Run(Path("tuned")), Run(Path("tuned")).recipe().with_settings(["data=others"]), "cpu")

@@ -11,7 +11,7 @@ import patchword
 from patchword.core.errors import UserError
 from patchword.recipes import RECIPES, kinds
 from patchword.recipes.checking import check_data
-from patchword.recipes.evaluation import evaluate, evaluated
+from patchword.recipes.evaluation import evaluate
 from patchword.recipes.image.kind import IMAGES
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.kinds import KINDS, kind_named, kind_of
@@ -92,13 +92,6 @@ def test_an_unknown_kind_is_refused():
 def test_every_kind_has_its_parts():
     assert [kind.name for kind in KINDS] == [kind.recipe().kind for kind in KINDS] == list(dict.fromkeys(REPORTS))
     assert {kind_of(function()).name for function in RECIPES.values()} == {kind.name for kind in KINDS}
-
-
-def test_a_run_of_images_is_evaluated_on_its_own_test_set(tmp_path):
-    recipe = tiny_recipe("epochs=1")
-    assert train(recipe, tmp_path / "run", silent())
-    with pytest.raises(UserError, match="a run of images is evaluated on its own test set"):
-        evaluated(Run(tmp_path / "run"), recipe.with_settings(["data=fashion-mnist"]), "cpu")
 
 
 def test_no_other_code_lists_the_kinds():

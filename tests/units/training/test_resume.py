@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.data.image.batches import Batch
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import InMemory, decode
 from patchword.data.image.sources import DigitsSource
 from patchword.recipes import train as recipe_run
@@ -314,4 +315,6 @@ def test_an_own_validation_split_is_used_and_all_training_samples_are_trained_on
     material = recipe_run.build_task(tiny_recipe(f"data={tmp_path}"), silent())
     assert material.train.images.labels.bincount().tolist() == [6, 6]
     assert material.held.images.labels.bincount().tolist() == [2, 2]
-    assert material.held.images.pixels.take(torch.tensor([3])).equal(decode(tmp_path / "val/dog/1.png", 8, 1)[None])
+    assert material.held.images.pixels.take(torch.tensor([3])).equal(
+        decode(tmp_path / "val/dog/1.png", ImageFormat(8, 1))[None]
+    )

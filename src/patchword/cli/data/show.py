@@ -117,6 +117,6 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
         def report(done: int, of: int) -> None:
             status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
-        images = source.read("train", plan.image, plan.channels, report)
-        train, _ = split(source, images, recipe)
+        images = source.read("train", plan.format, report)
+        train, _ = split(source, images, recipe, plan.format)
     return Batches(train, min(count, len(train)), measured(train), torch.device("cpu"))

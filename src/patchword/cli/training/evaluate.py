@@ -17,11 +17,13 @@ def evaluate(
 ) -> None:
     """Evaluate a run's best weights on the test set: loss, accuracy per class and overall; updates the report.
 
-    With fields such as test=FILE the run is evaluated on other data; its saved result and report stay unchanged.
+    With fields such as test=FILE or data=FOLDER the run is evaluated on other data; its saved result and report stay
+    unchanged. Of images, the test split is read, or all of them if there is none.
 
     Examples:
 
       patchword evaluate runs/demo
+      patchword evaluate runs/pets data=other/photos
       patchword evaluate runs/squad test=other.json language=chinese
     """
     from patchword.recipes.evaluation import evaluated

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from patchword.recipes.text.inference.requests import TypedOptions
 
 
+_SHOWN = 5  # images without a prediction that are named
+
+
 def predict(
     model: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder or file of a saved model.")],
     inputs: Annotated[
@@ -116,16 +119,22 @@ def _output_images(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | N
     from patchword.core.files import write_text
     from patchword.reports.plots.numbers import counted
 
+    unreadable = [answer for answer in answers if answer.error]
+    for answer in unreadable[:_SHOWN]:
+        messages(as_json).print(f"note: no prediction: {answer.error}", highlight=False, markup=False)
+    if len(unreadable) > _SHOWN:
+        messages(as_json).print(f"note: and {len(unreadable) - _SHOWN:,} more without a prediction", highlight=False)
     for path, text in ((to, _csv), (jsonl, _json_lines)):
         if path:
             write_text(path, text(answers))
-            messages(as_json).print(f"{counted(len(answers), 'answer')} in {path}", highlight=False, markup=False)
+            count = counted(len(answers) - len(unreadable), "answer")
+            messages(as_json).print(f"{count} in {path}", highlight=False, markup=False)
     if as_json:
         typer.echo(_json_lines(answers), nl=False)
     if to or jsonl or as_json:
         return
     table = Table("image", "class", "probability", "other classes")
-    for answer in answers:
+    for answer in (answer for answer in answers if answer.classes):
         (name, probability), *others = answer.classes
         following = ", ".join(f"{other} {part:.1%}" for other, part in others)
         table.add_row(escape(str(answer.path)), escape(name), f"{probability:.1%}", escape(following))
@@ -135,16 +144,23 @@ def _output_images(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | N
 def _csv(answers: "Sequence[Answer]") -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    ranks = range(1, len(answers[0].classes) + 1)
-    writer.writerow(["path", *(f"{kind}_{rank}" for rank in ranks for kind in ("class", "probability"))])
+    ranks = range(1, max(len(answer.classes) for answer in answers) + 1)
+    names = [f"{kind}_{rank}" for rank in ranks for kind in ("class", "probability")]
+    has_errors = any(answer.error for answer in answers)
+    writer.writerow(["path", *names, *(["error"] if has_errors else [])])
     for answer in answers:
         cells = [cell for name, probability in answer.classes for cell in (name, f"{probability:.6f}")]
-        writer.writerow([answer.path, *cells])
+        cells += [""] * (len(names) - len(cells))
+        writer.writerow([answer.path, *cells, *([answer.error] if has_errors else [])])
     return text.getvalue()
 
 
 def _json_lines(answers: "Sequence[Answer]") -> str:
     from patchword.recipes.text.inference.answers import ClassAnswer
 
-    records = ({"path": str(answer.path), **ClassAnswer(answer.classes).record()} for answer in answers)
+    records = (
+        {"path": str(answer.path)}
+        | ({"error": answer.error} if answer.error else dict(ClassAnswer(answer.classes).record()))
+        for answer in answers
+    )
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

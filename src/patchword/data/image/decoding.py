@@ -12,24 +12,30 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.grid import Size, sides
 from patchword.data.faults import is_collecting, report_fault
 from patchword.data.image.image_file import ALLOWING, decode_image, read_header, read_image, warn_image
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.progress import Progress
 
 _AT_ONCE = 256
+_METHODS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
 TOO_LARGE = "an image with too many pixels"
 Found = TypeVar("Found")
 
 
-def decode(path: Path, size: Size, channels: int) -> Tensor:
-    """Decode an image file to (channels, height, width) uint8: upright, shorter side resized, centre crop."""
-    return _cut_out(read_image(path, _checked(channels)), size, channels)
+def decode(path: Path, format: ImageFormat) -> Tensor:
+    """Decode an image file to (channels, height, width) uint8: upright, and resized as the format describes."""
+    return _resized(read_image(path, _checked(format.channels)), format)
 
 
-def decode_bytes(data: bytes, path: Path, size: Size, channels: int) -> Tensor:
+def decode_bytes(data: bytes, path: Path, format: ImageFormat) -> Tensor:
     """Decode the bytes of an image file like `decode`."""
-    return _cut_out(decode_image(data, path, _checked(channels)), size, channels)
+    return _resized(decode_image(data, path, _checked(format.channels)), format)
 
 
 def _checked(channels: int) -> int:
@@ -38,10 +44,31 @@ def _checked(channels: int) -> int:
     return channels
 
 
-def _cut_out(image: Image.Image, size: Size, channels: int) -> Tensor:
-    height, width = sides(size)
-    array = np.asarray(ImageOps.fit(image, (width, height), Image.Resampling.BICUBIC))
-    return torch.from_numpy(array.reshape(height, width, channels).copy()).permute(2, 0, 1)
+def _resized(image: Image.Image, format: ImageFormat) -> Tensor:
+    (height, width), resize = format.sides, format.resize
+    method = _METHODS[resize.interpolation]
+    if resize.mode == "fit":
+        image = ImageOps.fit(image, (width, height), method)
+    else:
+        image = _centre(image.resize(_scaled(image, format), method), width, height)
+    array = np.asarray(image)
+    return torch.from_numpy(array.reshape(height, width, format.channels).copy()).permute(2, 0, 1)
+
+
+def _scaled(image: Image.Image, format: ImageFormat) -> tuple[int, int]:
+    """Return width and height before the centre is cut out, rounded down as in timm and transformers."""
+    height, width = (int(side / format.resize.crop + 1e-6) for side in format.sides)
+    if format.resize.mode == "stretch":
+        return width, height
+    factor = max(height / image.height, width / image.width)
+    if height / image.height == factor:
+        return max(width, int(height * image.width / image.height)), height
+    return width, max(height, int(width * image.height / image.width))
+
+
+def _centre(image: Image.Image, width: int, height: int) -> Image.Image:
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    return image.crop((left, top, left + width, top + height))
 
 
 def check_images(paths: Sequence[Path], progress: Progress | None = None, whole: bool = True) -> None:

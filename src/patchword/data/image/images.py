@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
 from patchword.data.image.decoding import check_images, decode, map_images
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.progress import Progress
 from patchword.data.randomness import order
 
@@ -73,12 +75,11 @@ class OnDisk:
     """Pixels in image files, which are decoded per batch."""
 
     paths: tuple[Path, ...]
-    size: Size
-    channels: int
+    format: ImageFormat
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.channels, *sides(self.size)
+        return self.format.shape
 
     def take(self, index: Tensor) -> Tensor:
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
@@ -94,7 +95,7 @@ class OnDisk:
         return b""
 
     def _decode(self, position: int) -> Tensor:
-        return decode(self.paths[position], self.size, self.channels)
+        return decode(self.paths[position], self.format)
 
 
 @dataclass(frozen=True)
@@ -143,18 +144,17 @@ class Images:
         return replace(self, labels=renumbered[self.labels], classes=tuple(classes))
 
 
-def load_pixels(paths: Sequence[Path], size: Size, channels: int, progress: Progress | None = None) -> Pixels:
+def load_pixels(paths: Sequence[Path], format: ImageFormat, progress: Progress | None = None) -> Pixels:
     """Read every image once, so that corrupt ones are reported before training; keep them in memory if they fit.
 
     If they do not fit and there are more than `WHOLE`, only the headers are read, since decoding would take as long as
     an epoch. A truncated image is then an error when a batch reads it.
     """
-    height, width = sides(size)
-    if len(paths) * channels * height * width > MEMORY:
+    if len(paths) * prod(format.shape) > MEMORY:
         check_images(paths, progress, whole=len(paths) <= WHOLE)
-        return OnDisk(tuple(paths), size, channels)
-    found = torch.zeros(len(paths), channels, height, width, dtype=torch.uint8)
-    for row, pixels in enumerate(map_images(paths, lambda path: decode(path, size, channels), progress)):
+        return OnDisk(tuple(paths), format)
+    found = torch.zeros(len(paths), *format.shape, dtype=torch.uint8)
+    for row, pixels in enumerate(map_images(paths, lambda path: decode(path, format), progress)):
         if pixels is not None:
             found[row] = pixels
     return InMemory(found)
@@ -165,15 +165,14 @@ class Resized:
     """Pixels in memory at another size, which are resized per batch."""
 
     pixels: Tensor
-    size: Size
-    channels: int
+    format: ImageFormat
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.channels, *sides(self.size)
+        return self.format.shape
 
     def take(self, index: Tensor) -> Tensor:
-        return resize(self.pixels[index.to(self.pixels.device)], self.size, self.channels)
+        return resize(self.pixels[index.to(self.pixels.device)], self.format.size, self.format.channels)
 
     def subset(self, index: Tensor) -> "Resized":
         return replace(self, pixels=self.pixels[index])
@@ -185,13 +184,12 @@ class Resized:
         return b""
 
 
-def in_memory(pixels: Tensor, size: Size, channels: int) -> Pixels:
-    """Resize pixels now if the result fits in memory, else per batch."""
-    height, width = sides(size)
-    resize(pixels[:1], size, channels)  # raises now if the channels cannot be converted
-    if len(pixels) * channels * height * width > MEMORY:
-        return Resized(pixels, size, channels)
-    return InMemory(torch.cat([resize(part, size, channels) for part in pixels.split(4096)]))
+def in_memory(pixels: Tensor, format: ImageFormat) -> Pixels:
+    """Resize pixels now if the result fits in memory, else per batch. Pixels that are no files are always stretched."""
+    resize(pixels[:1], format.size, format.channels)  # raises now if the channels cannot be converted
+    if len(pixels) * prod(format.shape) > MEMORY:
+        return Resized(pixels, format)
+    return InMemory(torch.cat([resize(part, format.size, format.channels) for part in pixels.split(4096)]))
 
 
 def resize(pixels: Tensor, size: Size, channels: int) -> Tensor:

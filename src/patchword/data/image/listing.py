@@ -42,7 +42,7 @@ def _refuse_twice(where: Path, parts: list[str]) -> None:
 
 
 def _classes(folder: Path) -> Iterator[tuple[Path, str]]:
-    below = sorted(sub for sub in folder.iterdir() if not sub.name.startswith("."))
+    below = sorted(sub for sub in folder.iterdir() if not sub.name.startswith((".", "__MACOSX")))
     classes = [sub for sub in below if sub.is_dir()]
     for sub in below:
         if sub.is_symlink() and not sub.exists():

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.grid import Size
 from patchword.data.faults import attempt, give_up, warn
 from patchword.data.image.decoding import check_images
 from patchword.data.image.duplicates import warn_duplicates
 from patchword.data.image.idx import read_idx
 from patchword.data.image.image_file import is_color
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images, in_memory, load_pixels
-from patchword.data.image.splits import Split, has_validation, in_split
+from patchword.data.image.splits import Part, Split, has_test, has_validation, in_split
 from patchword.data.progress import Progress
 
 COLOR_SAMPLE = 64  # images that are looked at to find out whether a data set has colours
@@ -35,13 +35,18 @@ class ImageSource(Protocol):
         """True if it has a validation split; otherwise some training data is held out"""
         ...
 
-    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images: ...
+    @property
+    def has_test(self) -> bool:
+        """True if it has a test split; otherwise some data is held out"""
+        ...
+
+    def read(self, part: Part, format: ImageFormat, progress: Progress | None = None) -> Images: ...
 
     def has_color(self) -> bool:
         """True if an image of an evenly spaced sample has colour channels"""
         ...
 
-    def check(self, size: Size, channels: int) -> None:
+    def check(self, format: ImageFormat) -> None:
         """Check the splits that are not trained on, so that faults are found before training."""
         ...
 
@@ -59,8 +64,9 @@ class IdxSource:
     classes: tuple[str, ...]
     origin: str
     has_validation: bool = False
+    has_test: bool = True
 
-    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Part, format: ImageFormat, progress: Progress | None = None) -> Images:
         stem = "train" if part == "train" else "t10k"
         pixels, found = (
             attempt(self._read, f"{stem}-images-idx3-ubyte"),
@@ -76,16 +82,16 @@ class IdxSource:
                 got=f"{tuple(pixels.shape)} and {tuple(labels.shape)}",
             )
         keys = torch.arange(len(labels))
-        return Images(self.name, self.origin, in_memory(pixels[:, None], size, channels), labels, self.classes, keys)
+        return Images(self.name, self.origin, in_memory(pixels[:, None], format), labels, self.classes, keys)
 
     def has_color(self) -> bool:
         return False
 
-    def check(self, size: Size, channels: int) -> None:
-        self.read("test", size, channels)
+    def check(self, format: ImageFormat) -> None:
+        self.read("test", format)
 
     def examine(self, progress: Progress | None = None) -> int:
-        found = [attempt(self.read, part, 28, 1) for part in ("train", "test")]
+        found = [attempt(self.read, part, ImageFormat(28, 1)) for part in ("train", "test")]
         return sum(len(images) for images in found if images is not None)
 
     def _read(self, name: str) -> Tensor:
@@ -104,8 +110,9 @@ class DigitsSource:
 
     name: str = "digits"
     has_validation: bool = False
+    has_test: bool = True
 
-    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    def read(self, part: Part, format: ImageFormat, progress: Progress | None = None) -> Images:
         try:
             from sklearn.datasets import load_digits
         except ImportError:
@@ -116,17 +123,17 @@ class DigitsSource:
         pixels = torch.from_numpy(bunch.images * (255 / 16)).round().to(torch.uint8)[:, None]
         labels = torch.from_numpy(bunch.target).long()
         chosen = (torch.arange(len(labels)) % 5 == 4) == (part == "test")
-        found, names = in_memory(pixels[chosen], size, channels), tuple(str(digit) for digit in range(10))
+        found, names = in_memory(pixels[chosen], format), tuple(str(digit) for digit in range(10))
         return Images(self.name, "scikit-learn", found, labels[chosen], names, torch.arange(len(labels))[chosen])
 
     def has_color(self) -> bool:
         return False
 
-    def check(self, size: Size, channels: int) -> None:
+    def check(self, format: ImageFormat) -> None:
         """Nothing to check: the files are part of scikit-learn."""
 
     def examine(self, progress: Progress | None = None) -> int:
-        return len(self.read("train", 8, 1)) + len(self.read("test", 8, 1))
+        return len(self.read("train", ImageFormat(8, 1))) + len(self.read("test", ImageFormat(8, 1)))
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,11 @@ class ListedSource:
     def has_validation(self) -> bool:
         return has_validation(part for _, _, part in self.rows)
 
-    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    @property
+    def has_test(self) -> bool:
+        return has_test(part for _, _, part in self.rows)
+
+    def read(self, part: Part, format: ImageFormat, progress: Progress | None = None) -> Images:
         if not self.rows:
             give_up()
         classes = tuple(sorted({label for _, label, _ in self.rows}))
@@ -148,7 +159,7 @@ class ListedSource:
         labels = torch.tensor([numbers[label] for _, label, _ in self.rows])
         chosen = self._in_split(part, labels).nonzero()[:, 0]
         paths = [self.rows[row][0] for row in chosen.tolist()]
-        pixels = load_pixels(paths, size, channels, progress)
+        pixels = load_pixels(paths, format, progress)
         origin = f"{len(self.rows):,} image files"
         return Images(self.name, origin, pixels, labels[chosen], classes, self.keys()[chosen])
 
@@ -156,7 +167,7 @@ class ListedSource:
         sample = self.rows[:: -(-len(self.rows) // COLOR_SAMPLE) or 1]
         return any(attempt(is_color, path) for path, _, _ in sample)
 
-    def check(self, size: Size, channels: int) -> None:
+    def check(self, format: ImageFormat) -> None:
         self._check_classes()
         parts: list[Split] = ["validation", "test"] if self.has_validation else ["test"]
         check_images([self.rows[row][0] for part in parts for row in self._rows_of(part)])
@@ -191,5 +202,5 @@ class ListedSource:
         digests = (hashlib.sha256(os.fsencode(name)).digest() for name in self.names())
         return torch.tensor([int.from_bytes(digest[:7], "big") for digest in digests])
 
-    def _in_split(self, part: Split, labels: Tensor) -> Tensor:
+    def _in_split(self, part: Part, labels: Tensor) -> Tensor:
         return in_split(self.name, part, [given for _, _, given in self.rows], labels, self.keys())

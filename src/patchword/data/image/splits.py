@@ -10,6 +10,7 @@ from patchword.core.errors import UserError
 from patchword.data.randomness import uniform
 
 Split = Literal["train", "validation", "test"]
+Part = Literal["train", "validation", "test", "all"]  # what is read of a data set: a split, or every sample
 _TEST_SHARE = 0.1  # held out from a data set without a test split
 
 
@@ -18,11 +19,18 @@ def has_validation(given: Iterable[Split | None]) -> bool:
     return {"validation", "test"} <= set(given)
 
 
-def in_split(name: str, part: Split, given: Sequence[Split | None], labels: Tensor, keys: Tensor) -> Tensor:
+def has_test(given: Iterable[Split | None]) -> bool:
+    """True if the data set has a test split of its own, or a validation split, which is used as test."""
+    return not {"validation", "test"}.isdisjoint(given)
+
+
+def in_split(name: str, part: Part, given: Sequence[Split | None], labels: Tensor, keys: Tensor) -> Tensor:
     """Return (samples,) True for the samples of a split.
 
     Without a validation and test split, some are held out as test.
     """
+    if part == "all":
+        return torch.ones(len(labels), dtype=torch.bool)
     splits = [part or "train" for part in given]
     last: Split = "test" if "test" in splits else "validation"
     if last in splits:

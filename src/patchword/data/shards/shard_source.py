@@ -10,11 +10,11 @@ from safetensors.torch import load
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.grid import Size
 from patchword.data.faults import attempt, give_up, warn
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
 from patchword.data.image.sources import COLOR_SAMPLE
-from patchword.data.image.splits import Split, has_validation, in_split
+from patchword.data.image.splits import Part, has_test, has_validation, in_split
 from patchword.data.progress import Progress
 from patchword.data.shards.manifest import Shard, ShardLocations, locate_shards
 from patchword.data.shards.open_files import OpenFiles
@@ -39,24 +39,26 @@ class ShardSource:
     def has_validation(self) -> bool:
         return has_validation(shard.part for shard in self.places.manifest.shards)
 
-    def read(self, part: Split, size: Size, channels: int, progress: Progress | None = None) -> Images:
+    @property
+    def has_test(self) -> bool:
+        return has_test(shard.part for shard in self.places.manifest.shards)
+
+    def read(self, part: Part, format: ImageFormat, progress: Progress | None = None) -> Images:
         manifest = self.places.manifest
         if len(self.places.check()) < len(manifest.shards):
             give_up()
         chosen = self._in_split(part).nonzero()[:, 0]
         index = {name: values[chosen] for name, values in self._index.items()}
-        pixels = ShardedImages(
-            OpenFiles(self.places.path), index["shard"], index["begin"], index["length"], size, channels
-        )
+        pixels = ShardedImages(OpenFiles(self.places.path), index["shard"], index["begin"], index["length"], format)
         origin = f"{manifest.samples:,} images in {len(manifest.shards):,} shards"
         return Images(self.name, origin, pixels, index["label"].long(), manifest.classes, index["key"])
 
     def has_color(self) -> bool:
-        images = self.read("train", 32, 3)
+        images = self.read("train", ImageFormat(32, 3))
         pixels = images.pixels.take(torch.arange(0, len(images), -(-len(images) // COLOR_SAMPLE) or 1))
         return bool((pixels != pixels[:, :1]).any())
 
-    def check(self, size: Size, channels: int) -> None:
+    def check(self, format: ImageFormat) -> None:
         """Check the classes. Sizes were checked when the manifest was read, images when the shards were written."""
         classes = self.places.manifest.classes
         if len(classes) == 1:
@@ -66,11 +68,11 @@ class ShardSource:
             warn("a class without training images", f"{self.name}: {classes[label]}")
 
     def examine(self, progress: Progress | None = None) -> int:
-        attempt(self.check, 8, 3)
+        attempt(self.check, ImageFormat(8, 3))
         self.places.verify(self.places.check(), progress)
         return self.places.manifest.samples
 
-    def _in_split(self, part: Split) -> Tensor:
+    def _in_split(self, part: Part) -> Tensor:
         index = self._index  # first, since it checks the number of samples in the manifest
         given = [shard.part for shard in self.places.manifest.shards for _ in range(shard.samples)]
         return in_split(self.name, part, given, index["label"], index["key"])

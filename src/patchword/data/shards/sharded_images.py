@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.grid import Size, sides
 from patchword.data.image.decoding import decode, decode_bytes
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.randomness import order
 from patchword.data.shards import open_files
 from patchword.data.shards.open_files import OpenFile, OpenFiles
@@ -28,12 +28,11 @@ class ShardedImages:
     shard: Tensor  # (count,) int32
     begin: Tensor  # (count,) int64
     length: Tensor  # (count,) int32
-    size: Size
-    channels: int
+    format: ImageFormat
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.channels, *sides(self.size)
+        return self.format.shape
 
     def take(self, index: Tensor) -> Tensor:
         index = index.cpu()
@@ -65,9 +64,9 @@ class ShardedImages:
     def _decode(self, file: OpenFile, begin: int, length: int) -> Tensor:
         data = file.read(begin, length)
         try:
-            return decode_bytes(data, file.path, self.size, self.channels)
+            return decode_bytes(data, file.path, self.format)
         except UserError:
-            return decode(_entry(file.path, begin), self.size, self.channels)  # fails again, with the entry's name
+            return decode(_entry(file.path, begin), self.format)  # fails again, with the entry's name
 
 
 def _entry(shard: Path, begin: int) -> Path:

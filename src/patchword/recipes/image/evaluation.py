@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 from patchword.core.card import Card
 from patchword.core.device import pick_device
+from patchword.core.safe_yaml import parse_yaml
 from patchword.data.image.batches import Batches
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
 from patchword.data.image.named_datasets import open_source
 from patchword.fusion.rules import fuse_on_gpu
@@ -20,20 +22,24 @@ from patchword.recipes.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class ImageEvaluation:
-    """The test result of an image classifier. tokens: the accuracy of the class and of the distillation token alone."""
+    """The test result of an image classifier.
+
+    tokens: the accuracy of the class and of the distillation token alone. on: the images, if not the run's test set.
+    """
 
     kind: ClassVar[str] = "images"
     model: Model
     scores: Scores
     images: Images
     tokens: Mapping[str, float] = field(default_factory=dict)
+    on: str = ""
 
     def lines(self) -> Sequence[str]:
         lines = (
             f"Test Accuracy of the {name.replace('_', ' ')}: {100 * accuracy:.2f}%"
             for name, accuracy in self.tokens.items()
         )
-        return [*self.scores.lines(), *lines]
+        return [*([self.on] if self.on else []), *self.scores.lines(), *lines]
 
     def summary(self) -> dict[str, Any]:
         return {**self.scores.summary(), **self.tokens}
@@ -42,14 +48,26 @@ class ImageEvaluation:
 def read_test_images(recipe: ImageRecipe, card: Card) -> Images:
     """Return the test part of the recipe's data in the image size and channels of this card."""
     source = open_source(recipe.data)
-    return source.read("test", card.config["image"], card.config["channels"]).with_classes(card.labels)
+    return source.read("test", ImageFormat.of(card)).with_classes(card.labels)
+
+
+def read_other_images(recipe: ImageRecipe, card: Card) -> tuple[Images, str]:
+    """Return the test split of other data than the run's, or all its images without one; and a description of them."""
+    source = open_source(recipe.data)
+    images = source.read("test" if source.has_test else "all", ImageFormat.of(card)).with_classes(card.labels)
+    which = "the test images" if source.has_test else "all images, since there is no test split"
+    return images, f"{images.name}: {which} ({len(images):,})"
 
 
 def evaluate_images(run: RunFolder, recipe: ImageRecipe, device: str) -> ImageEvaluation:
     target = pick_device(device)
     model = run.model().to(target)
-    images = read_test_images(recipe, model.card)
+    own = parse_yaml((run.folder / "recipe.yaml").read_text(encoding="utf-8"))["data"]
+    if recipe.located().data in (own, recipe.model_copy(update={"data": own}).located().data):
+        images, on = read_test_images(recipe, model.card), ""
+    else:
+        images, on = read_other_images(recipe, model.card)
     batches = Batches(images, EVALUATION_BATCH, model.card.normalization, target)
     fast = fuse_on_gpu(model)
     scores, tokens = score(fast, batches.whole(), model.card.labels), token_accuracies(fast, batches.whole())
-    return ImageEvaluation(model, scores, images, tokens)
+    return ImageEvaluation(model, scores, images, tokens, on)

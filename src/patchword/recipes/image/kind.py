@@ -66,5 +66,4 @@ IMAGES = RecipeKind(
     check_data=_check_data,
     sample_names=_sample_names,
     required_settings=_required,
-    evaluates_other_data=False,
 )

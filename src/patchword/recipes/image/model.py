@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from patchword.core.card import ConfigValue
-from patchword.core.grid import Size
+from patchword.core.card import ConfigValue, Resize
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.sources import ImageSource
 from patchword.layers.model import Model
 from patchword.models import REGISTRY, reset_classifier
@@ -25,8 +25,7 @@ class ImageModelPlan:
 
     name: str
     fields: Mapping[str, ConfigValue]
-    image: Size
-    channels: int
+    format: ImageFormat
     weights: OpenWeights | None = None
     drops_color: bool = False
 
@@ -68,5 +67,6 @@ def plan_image_model(choice: ModelChoice, source: ImageSource) -> ImageModelPlan
     config = REGISTRY.configure(name, {**trained, **fields})
     color = config.channels == 1 and source.has_color()
     if color and weights is None and "channels" not in choice.overrides():
-        return ImageModelPlan(name, {**fields, "channels": 3}, config.image, 3)
-    return ImageModelPlan(name, fields, config.image, config.channels, weights, drops_color=color)
+        return ImageModelPlan(name, {**fields, "channels": 3}, ImageFormat(config.image, 3))
+    resize = Resize() if weights is None else weights.card.resize
+    return ImageModelPlan(name, fields, ImageFormat(config.image, config.channels, resize), weights, drops_color=color)

@@ -37,7 +37,7 @@ def _summary(plan: ImageModelPlan, model: Model, train: Images, validation: Imag
     parameters = sum(parameter.numel() for parameter in model.parameters())
     yield f"model    {plan.name}, {parameters:,} parameters"
     yield f"weights  {_weights(plan, model.card.labels)}"
-    yield f"input    {_pixels(plan.image)} pixels, {'grey' if plan.channels == 1 else 'colour'}"
+    yield f"input    {_pixels(plan.format.size)} pixels, {'grey' if plan.format.channels == 1 else 'colour'}"
     held = f"{len(validation):,} for validation"
     yield f"data     {train.name}: {len(train):,} images for training, {held}, {len(train.classes):,} classes"
 
@@ -47,7 +47,7 @@ def _weights(plan: ImageModelPlan, labels: tuple[str, ...]) -> str:
         return "random: training starts from scratch"
     was = plan.weights.card.config
     text = f"{plan.path}; " + ("its head is kept" if plan.keeps_head(labels) else f"new head for {len(labels)} classes")
-    if sides(was["image"]) != sides(plan.image):
+    if sides(was["image"]) != plan.format.sides:
         text += f"; position tables resized from {_pixels(was['image'])} pixels"
     return text
 

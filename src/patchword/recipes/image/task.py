@@ -14,6 +14,7 @@ from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.faults import Fault, collect_faults
 from patchword.data.image.batches import Batch, Batches
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
 from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import ImageSource
@@ -82,7 +83,7 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     classes = int(recipe.model.overrides().get("classes", len(images.classes)))
     labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
     images = replace(images, classes=labels)  # fewer classes than labels is an error
-    train, validation = split(source, images, recipe)
+    train, validation = split(source, images, recipe, plan.format)
     torch.manual_seed(recipe.seed)
     model = plan.build(labels)
     if plan.weights is None:
@@ -106,18 +107,17 @@ def read_checked(
     with collect_faults() as report:
         source = open_source(recipe.data)
         plan = plan_image_model(recipe.model, source)
-        images = report.attempt(source.read, "train", plan.image, plan.channels, progress)
-        report.attempt(source.check, plan.image, plan.channels)
+        images = report.attempt(source.read, "train", plan.format, progress)
+        report.attempt(source.check, plan.format)
     if images is None:
         raise AssertionError("one_report raises an error for missing parts")  # never reached
     return plan, source, images, report.doubts
 
 
-def split(source: ImageSource, images: Images, recipe: ImageRecipe) -> tuple[Images, Images]:
+def split(source: ImageSource, images: Images, recipe: ImageRecipe, format: ImageFormat) -> tuple[Images, Images]:
     """Split the training images from the validation images: those of the source, or some of each class."""
     if source.has_validation:
-        channels, *size = images.pixels.shape
-        return images, source.read("validation", (size[0], size[1]), channels).with_classes(images.classes)
+        return images, source.read("validation", format).with_classes(images.classes)
     aside = held_out(images.labels, images.keys, recipe.validation)
     if not aside.any():
         raise UserError(

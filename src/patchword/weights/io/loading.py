@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from patchword.core.card import Card, ConfigValue, Normalization
+from patchword.core.card import Card, ConfigValue, Normalization, Resize
 from patchword.core.errors import UserError, nearest
 from patchword.core.tensor_files import Tensors
 from patchword.layers.model import Model
@@ -16,6 +16,7 @@ from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY
 from patchword.models.older_fields import rename_older_fields
 from patchword.models.resize import fit_resolution
+from patchword.weights.io.preprocessing import read_normalization, read_resize
 from patchword.weights.io.safety_checks import refuse_depth, refuse_nonfinite
 from patchword.weights.io.tensor_checks import TASK, check_encoder, check_tensors
 from patchword.weights.io.weight_source import WeightSource, read_file, read_folder
@@ -84,7 +85,10 @@ def _identify(source: WeightSource, model: str | None, overrides: Mapping[str, C
         config["image"] = overrides["image"]  # shapes give the number of patches, not their arrangement
     card = Card(name, config, _labels(source.config))
     if family.normalization:
-        card = replace(card, normalization=_normalization(source) or family.normalization.over(config["channels"]))
+        given = read_normalization(source.preprocessor, source.config.get("pretrained_cfg") or {})
+        resize = read_resize(source.preprocessor, source.config.get("pretrained_cfg") or {})
+        normalization = given or family.normalization.over(config["channels"])
+        card = replace(card, normalization=normalization, resize=resize)
     return card
 
 
@@ -129,13 +133,6 @@ def _labels(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(config.get("label_names") or ())
 
 
-def _normalization(source: WeightSource) -> Normalization | None:
-    other = source.config.get("pretrained_cfg") or {}
-    mean = source.preprocessor.get("image_mean") or other.get("mean")
-    std = source.preprocessor.get("image_std") or other.get("std")
-    return Normalization(tuple(mean), tuple(std)) if mean and std else None
-
-
 def _build(source: WeightSource, card: Card, overrides: Mapping[str, ConfigValue], path: Path) -> Model:
     for field in overrides:
         if field not in card.config:
@@ -158,7 +155,7 @@ def _build(source: WeightSource, card: Card, overrides: Mapping[str, ConfigValue
         new = new if changed else cast(Model, quantise(new))
     check_tensors(fitted, new, path, source.unknown)
     new.load_state_dict({name: _float(tensor) for name, tensor in fitted.items()}, assign=True)
-    new.card = replace(new.card, labels=card.labels, normalization=card.normalization)
+    new.card = replace(new.card, labels=card.labels, normalization=card.normalization, resize=card.resize)
     return new.requires_grad_(True).eval()
 
 
@@ -207,7 +204,8 @@ def card_from_dict(described: Mapping[str, Any]) -> Card:
         normalization = described.get("normalization", described.get("preparation"))  # the older name
         means, spreads = (tuple(float(value) for value in normalization[key]) for key in ("mean", "std"))
         labels = tuple(str(label) for label in described["labels"])
-        return Card(str(described["model"]), config, labels, Normalization(means, spreads))
+        resize = Resize(**described.get("resize", {}))  # older cards have none
+        return Card(str(described["model"]), config, labels, Normalization(means, spreads), resize)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UserError(
             "config.json is not a patchword card",

@@ -12,6 +12,7 @@ from patchword.core.tensor_files import write_tensors
 from patchword.layers.model import Model
 from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY
+from patchword.weights.io.preprocessing import PILLOW
 from patchword.weights.io.weight_source import WEIGHT_FILES
 from patchword.weights.names import layouts
 from patchword.weights.names.name_table import Layout
@@ -82,6 +83,7 @@ def _preprocessor(card: Card, table: Layout) -> dict[str, Any]:
         "image_processor_type": table.processor,
         "do_resize": True,
         "size": {"height": height, "width": width},
+        "resample": PILLOW.index(card.resize.interpolation),
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,

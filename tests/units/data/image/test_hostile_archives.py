@@ -11,6 +11,7 @@ import torch
 from patchword.core.errors import UserError
 from patchword.data.faults import DataError, collect_faults, fault_lines
 from patchword.data.image import archives
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.named_datasets import open_source
 from support.material import everything_below, write_classes, write_picture
 from support.tiny_texts import refusal
@@ -127,7 +128,7 @@ def test_an_archive_is_read_like_its_folder(tmp_path, ending, top, parts):
     entries += [("__MACOSX/cat/._1.png", b"junk"), (f"{top}readme.txt", b"read me")]
     path = (zipped if ending == "zip" else tarred)(tmp_path / f"packed.{ending}", entries)
     for part in ("train", "test"):
-        packed, plain = (open_source(str(where)).read(part, 8, 1) for where in (path, tmp_path / "pets"))
+        packed, plain = (open_source(str(where)).read(part, ImageFormat(8, 1)) for where in (path, tmp_path / "pets"))
         assert packed.classes == plain.classes
         if parts:
             everything = torch.arange(len(plain))

@@ -6,6 +6,7 @@ import torch
 
 from patchword.core.errors import UserError
 from patchword.data.image.idx import read_idx
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.sources import IdxSource
 from support.material import idx_bytes, write_idx_set
 
@@ -65,7 +66,7 @@ def test_a_set_has_its_two_parts(tmp_path):
     (tmp_path / "t10k-images-idx3-ubyte").write_bytes(idx_bytes(np.zeros((2, 28, 28))))
     (tmp_path / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_bytes([9, 0])))
     source = IdxSource("clothes", tmp_path, DIGITS, "here")
-    train, test = source.read("train", 28, 1), source.read("test", 28, 1)
+    train, test = source.read("train", ImageFormat(28, 1)), source.read("test", ImageFormat(28, 1))
     assert train.labels.tolist() == [3, 1, 2]
     assert test.labels.tolist() == [9, 0]
     assert train.pixels.take(torch.arange(3)).shape == (3, 1, 28, 28)
@@ -76,37 +77,37 @@ def test_pixels_are_the_files_own(tmp_path):
     write_idx_set(tmp_path)
     raw = read_idx(tmp_path / "train-images-idx3-ubyte")
     source = IdxSource("clothes", tmp_path, DIGITS, "here")
-    assert torch.equal(source.read("train", 28, 1).pixels.take(torch.arange(30))[:, 0], raw)
-    coloured = source.read("train", 28, 3).pixels.take(torch.arange(30))
+    assert torch.equal(source.read("train", ImageFormat(28, 1)).pixels.take(torch.arange(30))[:, 0], raw)
+    coloured = source.read("train", ImageFormat(28, 3)).pixels.take(torch.arange(30))
     assert torch.equal(coloured, raw[:, None].expand(-1, 3, -1, -1))
-    small = source.read("train", (14, 7), 1).pixels.take(torch.arange(30))
+    small = source.read("train", ImageFormat((14, 7), 1)).pixels.take(torch.arange(30))
     assert (small.shape, small.dtype) == ((30, 1, 14, 7), torch.uint8)
 
 
 def test_a_label_out_of_range_names_the_sample(tmp_path):
     write_idx_set(tmp_path, labels=[0, 9, 10, 3, 200])
     with pytest.raises(UserError, match=r"sample 2 of clothes is out of range: expected 0 to 9 .*, got 10\n2 labels"):
-        IdxSource("clothes", tmp_path, DIGITS, "here").read("train", 28, 1)
+        IdxSource("clothes", tmp_path, DIGITS, "here").read("train", ImageFormat(28, 1))
 
 
 def test_images_and_labels_must_be_as_many(tmp_path):
     write_idx_set(tmp_path)
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx_bytes([1, 2, 3]))
     with pytest.raises(UserError, match=r"do not belong together: .* and \(3,\)"):
-        IdxSource("clothes", tmp_path, DIGITS, "here").read("train", 28, 1)
+        IdxSource("clothes", tmp_path, DIGITS, "here").read("train", ImageFormat(28, 1))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     write_idx_set(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte").unlink()
     source = IdxSource("clothes", tmp_path, DIGITS, "here")
-    source.read("train", 28, 1)
+    source.read("train", ImageFormat(28, 1))
     with pytest.raises(UserError, match=r"lacks t10k-labels-idx1-ubyte"):
-        source.read("test", 28, 1)
+        source.read("test", ImageFormat(28, 1))
 
 
 @pytest.mark.parametrize("channels", [2, 4])
 def test_a_model_of_other_channels_is_refused(tmp_path, channels):
     write_idx_set(tmp_path)
     with pytest.raises(UserError, match=rf"expected {channels}, got 1\nset model.channels=1"):
-        IdxSource("clothes", tmp_path, DIGITS, "here").read("train", 28, channels)
+        IdxSource("clothes", tmp_path, DIGITS, "here").read("train", ImageFormat(28, channels))

@@ -11,6 +11,7 @@ from PIL import Image
 
 from patchword.core.errors import UserError
 from patchword.data.image import images
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images, InMemory, OnDisk, decode, in_memory, load_pixels, resize
 from patchword.data.image.listing import folder_source, manifest_source
 from patchword.data.image.named_datasets import DATASETS, NamedDataset, fetch, find_dataset, open_source
@@ -31,26 +32,28 @@ def everything(pictures: Images) -> torch.Tensor:
 def test_a_picture_comes_back_as_it_is(tmp_path):
     path = write_picture(tmp_path / "a.png", mode="RGB", size=(6, 4))
     expected = torch.from_numpy(np.asarray(Image.open(path)).copy()).permute(2, 0, 1)
-    assert torch.equal(decode(path, (4, 6), 3), expected)
+    assert torch.equal(decode(path, ImageFormat((4, 6), 3)), expected)
 
 
 def test_colours_become_grey_and_grey_becomes_colours(tmp_path):
     Image.new("RGB", (4, 4), (255, 0, 0)).save(tmp_path / "red.png")
     Image.new("L", (4, 4), 77).save(tmp_path / "grey.png")
-    assert decode(tmp_path / "red.png", 4, 1).unique().tolist() == [76]  # 0.299 of 255
-    assert decode(tmp_path / "grey.png", 4, 3).unique().tolist() == [77]
-    assert decode(tmp_path / "grey.png", 4, 3).shape == (3, 4, 4)
+    assert decode(tmp_path / "red.png", ImageFormat(4, 1)).unique().tolist() == [76]  # 0.299 of 255
+    assert decode(tmp_path / "grey.png", ImageFormat(4, 3)).unique().tolist() == [77]
+    assert decode(tmp_path / "grey.png", ImageFormat(4, 3)).shape == (3, 4, 4)
 
 
 def test_16_bits_are_scaled_and_not_clipped(tmp_path):
     Image.fromarray((np.arange(256) * 257).astype(np.uint16).reshape(16, 16)).save(tmp_path / "deep.png")
-    assert decode(tmp_path / "deep.png", 16, 1).flatten().tolist() == list(range(256))
-    assert torch.equal(decode(tmp_path / "deep.png", 16, 3)[1], decode(tmp_path / "deep.png", 16, 1)[0])
+    assert decode(tmp_path / "deep.png", ImageFormat(16, 1)).flatten().tolist() == list(range(256))
+    assert torch.equal(
+        decode(tmp_path / "deep.png", ImageFormat(16, 3))[1], decode(tmp_path / "deep.png", ImageFormat(16, 1))[0]
+    )
 
 
 def test_floats_are_scaled_to_their_largest(tmp_path):
     Image.fromarray(np.linspace(0, 5, 16, dtype=np.float32).reshape(4, 4)).save(tmp_path / "float.tif")
-    values = decode(tmp_path / "float.tif", 4, 1).flatten().tolist()
+    values = decode(tmp_path / "float.tif", ImageFormat(4, 1)).flatten().tolist()
     assert values == sorted(values)
     assert (values[0], values[-1]) == (0, 255)
 
@@ -60,7 +63,7 @@ def test_every_mode_becomes_its_colour(tmp_path, mode):
     colour = (255, 255, 255) if mode in ("LA", "1") else (200, 40, 120)
     path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
     Image.new("RGB", (8, 8), colour).convert(mode).save(path)
-    found = decode(path, 8, 3).float().mean((1, 2))
+    found = decode(path, ImageFormat(8, 3)).float().mean((1, 2))
     assert found.sub(torch.tensor(colour)).abs().max() < 8  # JPEG and a palette are near, a raw index would not be
 
 
@@ -70,14 +73,14 @@ def test_a_picture_stands_upright(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned: to be shown a quarter to the right
     Image.fromarray(wide).save(tmp_path / "turned.png", exif=exif)
-    upright = decode(tmp_path / "turned.png", (8, 4), 1)[0]
+    upright = decode(tmp_path / "turned.png", ImageFormat((8, 4), 1))[0]
     assert torch.equal(upright, torch.from_numpy(np.rot90(wide, -1).copy()))
 
 
 def test_the_shorter_side_is_fitted_and_the_middle_kept(tmp_path):
     stripes = np.repeat(np.array([10, 10, 200, 200, 10, 10], np.uint8), 4)[None].repeat(8, 0)
     Image.fromarray(stripes).save(tmp_path / "wide.png")  # 24 x 8: the middle 8 x 8 is 200
-    assert decode(tmp_path / "wide.png", 8, 1).unique().tolist() == [200]
+    assert decode(tmp_path / "wide.png", ImageFormat(8, 1)).unique().tolist() == [200]
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "gif", "bmp", "tif", "webp"])
@@ -86,43 +89,43 @@ def test_a_truncated_picture_is_named(tmp_path, kind):
     cut = tmp_path / f"cut.{kind}"
     cut.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
     with pytest.raises(UserError, match=rf"cannot read the image .*cut\.{kind}: got .*\nremove or replace"):
-        decode(cut, 8, 3)
+        decode(cut, ImageFormat(8, 3))
 
 
 @pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n"])
 def test_what_is_no_picture_is_named(tmp_path, content):
     (tmp_path / "a.png").write_bytes(content)
     with pytest.raises(UserError, match=r"cannot read the image .*a\.png"):
-        decode(tmp_path / "a.png", 8, 1)
+        decode(tmp_path / "a.png", ImageFormat(8, 1))
 
 
 def test_a_picture_too_large_to_be_true_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("patchword.data.image.image_file.PIXELS", 300)
     write_picture(tmp_path / "a.png", size=(20, 20))
     with pytest.raises(UserError, match=r"cannot read the image .*a\.png: got 20 x 20 pixels, more than 300"):
-        decode(tmp_path / "a.png", 8, 1)
+        decode(tmp_path / "a.png", ImageFormat(8, 1))
 
 
 def test_pictures_of_a_model_with_two_channels_are_refused(tmp_path):
     write_picture(tmp_path / "a.png")
     with pytest.raises(UserError, match="1 or 3 channels") as caught:
-        decode(tmp_path / "a.png", 8, 2)
+        decode(tmp_path / "a.png", ImageFormat(8, 2))
     assert "remove" not in str(caught.value)  # nothing is wrong with the file
 
 
 def test_pictures_are_held_if_they_fit_and_read_again_if_not(tmp_path, monkeypatch):
     paths = [write_picture(tmp_path / f"{number}.png", seed=number) for number in range(300)]
     output = []
-    in_memory = load_pixels(paths, 8, 1, lambda done, of: output.append((done, of)))
+    in_memory = load_pixels(paths, ImageFormat(8, 1), lambda done, of: output.append((done, of)))
     monkeypatch.setattr(images, "MEMORY", 300 * 64 - 1)
-    on_disk = load_pixels(paths, 8, 1)
+    on_disk = load_pixels(paths, ImageFormat(8, 1))
     assert isinstance(in_memory, InMemory)
     assert isinstance(on_disk, OnDisk)
     assert output == [(256, 300), (300, 300)]
     index = torch.tensor([299, 5, 0])
     assert torch.equal(in_memory.take(index), on_disk.take(index))
     assert torch.equal(in_memory.subset(index).take(torch.tensor([1])), on_disk.subset(index).take(torch.tensor([1])))
-    assert torch.equal(in_memory.take(torch.tensor([5]))[0], decode(paths[5], 8, 1))
+    assert torch.equal(in_memory.take(torch.tensor([5]))[0], decode(paths[5], ImageFormat(8, 1)))
 
 
 def test_fitted_weighs_colours_as_pillow_does():
@@ -154,23 +157,23 @@ def test_classes_are_renumbered_to_a_models_own():
 
 def test_a_folder_of_classes_is_split_once_and_for_all(tmp_path):
     source = open_source(str(write_classes(tmp_path / "pets", count=20)))
-    train, test = source.read("train", 8, 1), source.read("test", 8, 1)
+    train, test = source.read("train", ImageFormat(8, 1)), source.read("test", ImageFormat(8, 1))
     assert (train.name, train.classes, test.classes) == ("pets", ("cat", "dog"), ("cat", "dog"))
     assert train.labels.bincount().tolist() == [18, 18]
     assert test.labels.bincount().tolist() == [2, 2]
     pictures = {picture.numpy().tobytes() for part in (train, test) for picture in everything(part)}
     assert len(pictures) == 40  # every picture is different, so none is in both parts
-    assert torch.equal(everything(source.read("test", 8, 1)), everything(test))
+    assert torch.equal(everything(source.read("test", ImageFormat(8, 1))), everything(test))
 
 
 def test_a_folder_with_its_own_parts_is_left_as_it_is(tmp_path):
     write_classes(tmp_path / "train", count=3)
     write_classes(tmp_path / "test", ("dog",), count=2)
     source = folder_source(tmp_path)
-    assert source.read("train", 8, 1).labels.tolist() == [0, 0, 0, 1, 1, 1]
-    test = source.read("test", 8, 1)
+    assert source.read("train", ImageFormat(8, 1)).labels.tolist() == [0, 0, 0, 1, 1, 1]
+    test = source.read("test", ImageFormat(8, 1))
     assert test.labels.tolist() == [1, 1]
-    assert torch.equal(everything(test)[0], decode(tmp_path / "test/dog/0.png", 8, 1))
+    assert torch.equal(everything(test)[0], decode(tmp_path / "test/dog/0.png", ImageFormat(8, 1)))
 
 
 @pytest.mark.parametrize("name", ["val", "valid", "validation", "dev"])
@@ -179,7 +182,10 @@ def test_a_folder_may_bring_its_own_validation_part(tmp_path, name):
         write_classes(tmp_path / part, count=count)
     source = folder_source(tmp_path)
     assert source.has_validation
-    found = {part: source.read(part, 8, 1).labels.bincount().tolist() for part in ("train", "validation", "test")}
+    found = {
+        part: source.read(part, ImageFormat(8, 1)).labels.bincount().tolist()
+        for part in ("train", "validation", "test")
+    }
     assert found == {"train": [4, 4], "validation": [2, 2], "test": [3, 3]}
 
 
@@ -188,14 +194,14 @@ def test_a_lone_validation_part_serves_as_test(tmp_path):
     write_classes(tmp_path / "val", count=2)
     source = folder_source(tmp_path)
     assert not source.has_validation  # so some of the training part is set aside, and nothing is seen twice
-    assert source.read("train", 8, 1).labels.bincount().tolist() == [4, 4]
-    assert source.read("test", 8, 1).labels.bincount().tolist() == [2, 2]
+    assert source.read("train", ImageFormat(8, 1)).labels.bincount().tolist() == [4, 4]
+    assert source.read("test", ImageFormat(8, 1)).labels.bincount().tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("name", ["training", "test", "dev"])
 def test_a_class_may_be_called_like_a_part(tmp_path, name):
     source = folder_source(write_classes(tmp_path, ("running", name)))
-    assert source.read("train", 8, 1).classes == tuple(sorted(("running", name)))
+    assert source.read("train", ImageFormat(8, 1)).classes == tuple(sorted(("running", name)))
 
 
 def test_only_pictures_are_read(tmp_path):
@@ -229,14 +235,14 @@ def test_a_corrupt_picture_is_named_before_training(tmp_path):
     corrupt.write_bytes(corrupt.read_bytes()[:60])
     source = open_source(str(tmp_path))
     with pytest.raises(UserError, match=r"cannot read the image .*train/dog/7\.png"):
-        source.read("train", 8, 1)
-    assert len(source.read("test", 8, 1)) == 20
+        source.read("train", ImageFormat(8, 1))
+    assert len(source.read("test", ImageFormat(8, 1))) == 20
 
 
 def test_a_set_without_a_test_part_has_some_of_it_held_out(tmp_path):
     source = folder_source(write_classes(tmp_path / "train", count=10).parent)
-    assert source.read("train", 8, 1).labels.bincount().tolist() == [9, 9]
-    assert source.read("test", 8, 1).labels.bincount().tolist() == [1, 1]
+    assert source.read("train", ImageFormat(8, 1)).labels.bincount().tolist() == [9, 9]
+    assert source.read("test", ImageFormat(8, 1)).labels.bincount().tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
@@ -244,14 +250,14 @@ def test_a_set_without_a_training_part_is_refused(tmp_path, part):
     write_picture(tmp_path / "a.png")
     (tmp_path / "list.csv").write_text("path,label,split\na.png,cat,test\n")
     with pytest.raises(UserError, match="train"):
-        open_source(str(tmp_path / "list.csv")).read(part, 8, 1)
+        open_source(str(tmp_path / "list.csv")).read(part, ImageFormat(8, 1))
 
 
 def test_one_picture_a_class_leaves_nothing_to_test(tmp_path):
     """Said when the training part is read, and not after hours of training."""
     source = open_source(str(write_classes(tmp_path, count=1)))
     with pytest.raises(UserError, match="test"):
-        source.read("train", 8, 1)
+        source.read("train", ImageFormat(8, 1))
 
 
 # Manifests
@@ -275,30 +281,30 @@ def listed(tmp_path):
 def test_a_csv_lists_paths_and_labels(listed, start, end):
     lines = ["label,path,split", 'boots,"pictures/a.png",train', "shoes,pictures/b.png,test", ""]
     source = open_source(str(listed("list.csv", start + end.join(lines))))
-    train, test = source.read("train", 8, 1), source.read("test", 8, 1)
+    train, test = source.read("train", ImageFormat(8, 1)), source.read("test", ImageFormat(8, 1))
     assert (train.classes, train.labels.tolist(), test.labels.tolist()) == (("boots", "shoes"), [0], [1])
-    assert torch.equal(everything(test)[0], decode(listed("x", "").parent / "pictures/b.png", 8, 1))
+    assert torch.equal(everything(test)[0], decode(listed("x", "").parent / "pictures/b.png", ImageFormat(8, 1)))
 
 
 def test_json_lines_list_paths_and_labels(listed):
     records = [{"path": "pictures/a.png", "label": "é"}, {"path": "pictures/b.png", "label": "z", "split": "test"}]
     text = "\n\n".join(json.dumps(record, ensure_ascii=False) for record in records)
     source = manifest_source(listed("list.jsonl", text))
-    assert source.read("train", 8, 1).classes == ("z", "é")
-    assert source.read("test", 8, 1).labels.tolist() == [0]
+    assert source.read("train", ImageFormat(8, 1)).classes == ("z", "é")
+    assert source.read("test", ImageFormat(8, 1)).labels.tolist() == [0]
 
 
 def test_a_label_may_be_a_number(listed):
     records = [{"path": "pictures/a.png", "label": 0}, {"path": "pictures/b.png", "label": 1, "split": "test"}]
     source = manifest_source(listed("list.jsonl", "\n".join(map(json.dumps, records))))
-    assert source.read("train", 8, 1).classes == ("0", "1")
+    assert source.read("train", ImageFormat(8, 1)).classes == ("0", "1")
 
 
 def test_a_manifest_without_parts_is_split(listed):
     rows = "".join(f"pictures/{name}.png,{label}\n" for label in "xy" for name in "ab" for _ in range(5))
     source = manifest_source(listed("list.csv", "path,label\n" + rows))
-    assert source.read("train", 8, 1).labels.bincount().tolist() == [9, 9]
-    assert source.read("test", 8, 1).labels.bincount().tolist() == [1, 1]
+    assert source.read("train", ImageFormat(8, 1)).labels.bincount().tolist() == [9, 9]
+    assert source.read("test", ImageFormat(8, 1)).labels.bincount().tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +343,7 @@ def test_a_part_of_another_name_is_refused(listed):
     """Taken for training, a misspelt test part would be trained on."""
     text = "path,label,split\npictures/a.png,x,train\npictures/b.png,x,Tset\n"
     with pytest.raises(UserError, match="Tset"):
-        manifest_source(listed("a.csv", text)).read("train", 8, 1)
+        manifest_source(listed("a.csv", text)).read("train", ImageFormat(8, 1))
 
 
 # Held out
@@ -389,9 +395,9 @@ def test_the_users_folder_comes_before_debians(tmp_path, monkeypatch):
     assert find_dataset("fashion-mnist") is None
     write_idx_set(tmp_path / "debian", labels=[1])
     assert find_dataset("fashion-mnist") == (tmp_path / "debian", f"dataset-fashion-mnist ({tmp_path / 'debian'})")
-    assert open_source("fashion-mnist").read("train", 28, 1).labels.tolist() == [1]
+    assert open_source("fashion-mnist").read("train", ImageFormat(28, 1)).labels.tolist() == [1]
     write_idx_set(tmp_path / "mine" / "fashion-mnist", labels=[2])
-    images = open_source("fashion-mnist").read("train", 28, 1)
+    images = open_source("fashion-mnist").read("train", ImageFormat(28, 1))
     assert images.labels.tolist() == [2]
     assert images.origin == f"data folder ({tmp_path / 'mine' / 'fashion-mnist'})"
     assert images.classes[0] == "T-shirt/top"
@@ -402,7 +408,7 @@ def test_the_users_folder_can_be_anywhere(tmp_path, monkeypatch):
     monkeypatch.delenv("PATCHWORD_DATA")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     write_idx_set(tmp_path / "patchword" / "mnist", labels=[4])
-    assert open_source("mnist").read("test", 28, 1).labels.tolist() == [4]
+    assert open_source("mnist").read("test", ImageFormat(28, 1)).labels.tolist() == [4]
 
 
 @pytest.mark.parametrize("where", ["fashion_mnist", "digit", "/no/such/folder"])
@@ -449,7 +455,7 @@ def test_a_download_is_verified_and_then_found(tmp_path, network):
     assert network.asked == [f"{name}.gz" for name in FILES]
     assert len(output) == 4
     assert sorted(path.name for path in (tmp_path / "mnist").iterdir()) == sorted(network.files)
-    assert open_source("mnist").read("test", 28, 1).labels.tolist() == list(range(10))
+    assert open_source("mnist").read("test", ImageFormat(28, 1)).labels.tolist() == list(range(10))
     fetch("mnist", output.append)
     assert len(network.asked) == 4  # here already
     assert "mnist is already available" in output[-1]
@@ -484,7 +490,7 @@ def test_a_download_cut_short_is_completed_the_next_time(network):
         fetch("mnist", print)
     network.files[third] = whole
     fetch("mnist", print)
-    assert open_source("mnist").read("test", 28, 1).labels.tolist() == list(range(10))
+    assert open_source("mnist").read("test", ImageFormat(28, 1)).labels.tolist() == list(range(10))
 
 
 def test_a_set_nobody_knows_is_not_fetched(network):
@@ -500,7 +506,7 @@ def test_the_digits_need_no_download(network):
     from sklearn.datasets import load_digits
 
     source = open_source("digits")
-    train, test = source.read("train", 8, 1), source.read("test", 8, 1)
+    train, test = source.read("train", ImageFormat(8, 1)), source.read("test", ImageFormat(8, 1))
     assert (len(train), len(test)) == (1438, 359)
     bunch = load_digits()
     assert test.labels.tolist() == bunch.target[4::5].tolist()
@@ -508,7 +514,7 @@ def test_the_digits_need_no_download(network):
     assert torch.equal(everything(test)[:, 0], expected)
     assert int(everything(train).max()) == 255
     assert train.classes == tuple("0123456789")
-    assert everything(source.read("test", 28, 3)).shape == (359, 3, 28, 28)
+    assert everything(source.read("test", ImageFormat(28, 3))).shape == (359, 3, 28, 28)
     assert network.asked == []
 
 
@@ -517,7 +523,7 @@ def test_a_new_picture_moves_no_other_between_the_parts(tmp_path):
     write_classes(tmp_path, count=40)
 
     def keys(part):
-        return set(open_source(str(tmp_path)).read(part, 8, 1).keys.tolist())
+        return set(open_source(str(tmp_path)).read(part, ImageFormat(8, 1)).keys.tolist())
 
     before = {part: keys(part) for part in ("train", "test")}
     write_picture(next(path for path in tmp_path.iterdir() if path.is_dir()) / "000.png")
@@ -527,15 +533,37 @@ def test_a_new_picture_moves_no_other_between_the_parts(tmp_path):
 
 def test_a_class_may_be_called_train(tmp_path):
     write_classes(tmp_path, ("train", "bus"), count=10)
-    assert open_source(str(tmp_path)).read("train", 8, 1).classes == ("bus", "train")
+    assert open_source(str(tmp_path)).read("train", ImageFormat(8, 1)).classes == ("bus", "train")
 
 
 def test_a_set_too_large_for_memory_is_resized_batch_by_batch(monkeypatch):
     pixels = torch.randint(0, 256, (10, 1, 8, 8), dtype=torch.uint8)
-    whole = in_memory(pixels, 16, 3)
+    whole = in_memory(pixels, ImageFormat(16, 3))
     monkeypatch.setattr("patchword.data.image.images.MEMORY", 1000)
-    lazy = in_memory(pixels, 16, 3)
+    lazy = in_memory(pixels, ImageFormat(16, 3))
     assert (type(whole).__name__, type(lazy).__name__) == ("InMemory", "Resized")
     index = torch.tensor([3, 7])
     assert torch.equal(lazy.take(index), whole.take(index))
     assert torch.equal(lazy.subset(index).take(torch.tensor([1])), whole.take(index[1:]))
+
+
+def test_what_a_mac_adds_to_an_archive_is_no_class(tmp_path):
+    write_classes(tmp_path / "pets")
+    write_picture(tmp_path / "pets" / "__MACOSX" / "._0.png")
+    assert open_source(str(tmp_path / "pets")).read("train", ImageFormat(8, 1)).classes == ("cat", "dog")
+
+
+def test_all_samples_are_read_at_once(tmp_path):
+    source = open_source(str(write_classes(tmp_path / "pets")))
+    assert not source.has_test
+    assert len(source.read("all", ImageFormat(8, 1))) == 20
+    for split in ("train", "test"):
+        write_classes(tmp_path / "parted" / split)
+    assert open_source(str(tmp_path / "parted")).has_test
+
+
+@pytest.mark.parametrize(("mode", "color"), [("L", False), ("LA", False), ("RGB", True), ("RGBA", True)])
+def test_one_image_with_colours_makes_a_set_with_colours(tmp_path, mode, color):
+    write_classes(tmp_path / "pets")
+    write_picture(tmp_path / "pets" / "cat" / "another.png", mode=mode)
+    assert open_source(str(tmp_path / "pets")).has_color() == color

@@ -17,6 +17,7 @@ from patchword.core.files import read_json, write_json
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.faults import DataError, collect_faults
 from patchword.data.image.batches import Batch, Batches
+from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.named_datasets import open_source
 from patchword.data.shards import folders, open_files, shard_source, sharded_images, writing
 from patchword.data.shards.folders import Folders, parse_size
@@ -58,7 +59,7 @@ def shards(pictures, tmp_path):
 
 
 def train_part(where):
-    return open_source(str(where)).read("train", 8, 1)
+    return open_source(str(where)).read("train", ImageFormat(8, 1))
 
 
 def test_a_manifest_of_an_earlier_version_is_read(shards):
@@ -100,7 +101,7 @@ def test_a_shard_is_a_sample_of_all_classes(shards):
 
 def test_parts_and_pixels_are_those_of_the_folder(pictures, shards):
     for part in ("train", "test"):
-        ours, theirs = (open_source(str(where)).read(part, 8, 3) for where in (shards, pictures))
+        ours, theirs = (open_source(str(where)).read(part, ImageFormat(8, 3)) for where in (shards, pictures))
         assert sorted(ours.keys.tolist()) == sorted(theirs.keys.tolist())
         assert ours.classes == theirs.classes
         mine, other = ours.keys.argsort(), theirs.keys.argsort()
@@ -114,7 +115,7 @@ def test_parts_that_a_folder_brings_have_shards_of_their_own(tmp_path):
     manifest = sharded(tmp_path / "set", tmp_path / "out")
     source = open_source(str(tmp_path / "out"))
     assert source.has_validation
-    assert [len(source.read(part, 8, 1)) for part in ("train", "validation", "test")] == [24, 8, 10]
+    assert [len(source.read(part, ImageFormat(8, 1))) for part in ("train", "validation", "test")] == [24, 8, 10]
     assert sorted({shard.part for shard in manifest.shards}) == ["test", "train", "validation"]
 
 
