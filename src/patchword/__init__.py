@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from patchword.fusion.compile import compile
-    from patchword.models import create, list_models
-    from patchword.weights import load, save
+    from patchword.models import list_models
+    from patchword.weights import create, load, save
 
 __version__ = "0.1.0"
 __all__ = ["compile", "create", "list_models", "load", "save"]
 
 _HOMES = {
     "compile": "fusion.compile",
-    "create": "models",
+    "create": "weights",
     "list_models": "models",
     "load": "weights",
     "save": "weights",

@@ -16,7 +16,7 @@ from patchword.cli.inspection import (
     sharpness,
     windows,
 )
-from patchword.cli.models import bench, compare, cost, export, models, show
+from patchword.cli.models import bench, compare, cost, export, get, models, show
 from patchword.cli.text import embed, fill, generate, positions, similar, tokenizer, translate, vectors
 from patchword.cli.training import demo, evaluate, predict, recipes, train
 
@@ -48,6 +48,7 @@ def root(
 
 app.command("demo", help=help_of(demo.demo))(demo.demo)
 app.command("models", help=help_of(models.models))(models.models)
+app.command("get", help=help_of(get.get))(get.get)
 app.command("show", help=help_of(show.show))(show.show)
 app.command("cost", help=help_of(cost.cost))(cost.cost)
 app.command("windows", help=help_of(windows.windows))(windows.windows)

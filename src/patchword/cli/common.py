@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from patchword.recipes.run import Run
 
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model name of `patchword models`, a run folder, or a checkpoint.")
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A model name of `patchword models`, a run folder, a checkpoint, or hf:OWNER/REPO."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -61,9 +64,10 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
 
     from patchword.models import REGISTRY
     from patchword.weights import load
+    from patchword.weights.hub.cache import local_path
 
     overrides = fields_of(settings or ())
-    if Path(model).exists() and model not in REGISTRY.names():
+    if local_path(model).exists() and model not in REGISTRY.names():
         card = load(model, **overrides).card
         with torch.device("meta"):
             return replace(card, config=REGISTRY.create(card.model, **card.config | overrides).card.config)
@@ -74,8 +78,9 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
 def model_of(model: str, settings: Iterable[str] | None) -> "AnyModel":
     """Return a model in evaluation mode: of a run or a checkpoint, or of a registry name with random weights."""
     from patchword.models import REGISTRY
+    from patchword.weights.hub.cache import local_path
 
-    overrides, path = fields_of(settings or ()), Path(model)
+    overrides, path = fields_of(settings or ()), local_path(model)
     if model in REGISTRY.names() or not (path.exists() or (Path("runs") / path).exists()):
         return REGISTRY.create(model, **overrides).eval()
     return trained_model(path, **overrides)
@@ -126,7 +131,9 @@ def _several(folder: Path, inside: Sequence[Path]) -> NoReturn:
 def trained_model(path: Path, **overrides: Any) -> "AnyModel":
     """Return the model of a run, or of a folder or file that `load` reads, with some fields changed."""
     from patchword.weights import load
+    from patchword.weights.hub.cache import local_path
 
+    path = local_path(path)
     is_saved = path.is_file() or (path / "config.json").is_file()
     is_model = is_saved and not (path / "recipe.yaml").is_file()
     return load(path, **overrides) if is_model else find_run(path).model(**overrides)

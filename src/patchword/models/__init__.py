@@ -84,8 +84,11 @@ def create(name: str, /, *, features: bool = False, **overrides: ConfigValue) ->
     (4, 8, 16, 32)
     """
     model = REGISTRY.create(name, **overrides)
-    if not features:
-        return model
+    return backbone_of(model, name) if features else model
+
+
+def backbone_of(model: Model, name: str) -> Backbone:
+    """Return the stages of a model of images, without norm and head."""
     if not isinstance(model, Pyramid):
         raise UserError(f"{name!r} has no feature maps", expected="a model of images with features=True")
     return model.backbone()

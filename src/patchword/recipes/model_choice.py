@@ -5,17 +5,26 @@ from pathlib import Path
 from patchword.core.errors import UserError, nearest
 from patchword.models import REGISTRY
 from patchword.recipes.schema.recipe import ModelChoice
+from patchword.weights.hub.cache import local_path
+
+
+def has_weights(choice: ModelChoice) -> bool:
+    """Return True if the model is a run, a folder, a file or a model of the hub that is in the cache."""
+    return local_path(choice.name).exists()
 
 
 def weights_path(choice: ModelChoice) -> Path | None:
-    """Return the path of the weights, or None for a model of the registry; anything else is an error."""
-    path = Path(choice.name)
+    """Return the path of the weights, or None for a model of the registry; anything else is an error.
+
+    A name of the hub is looked up in the cache only: a recipe does not download.
+    """
+    path = local_path(choice.name)
     if path.exists():
         return path
     if choice.name in REGISTRY.names():
         return None
     raise UserError(
         f"no model is called {choice.name!r}, and there is no such file or folder",
-        expected="a name, a run, a model folder, a .safetensors or an .npz file",
+        expected="a name, a run, a model folder, a .safetensors or an .npz file, or hf:OWNER/REPO",
         hint=f"{nearest(choice.name, REGISTRY.names())} (`patchword models` lists all)",
     )

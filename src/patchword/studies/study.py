@@ -12,6 +12,7 @@ from patchword.analysis.cost import count
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.models import REGISTRY
+from patchword.recipes.model_choice import has_weights
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import ModelChoice, Recipe
 from patchword.recipes.text.inference.outputs import Advance
@@ -118,7 +119,7 @@ def _check_model(choice: ModelChoice) -> None:
     if choice.name in REGISTRY.names():
         with torch.device("meta"):
             REGISTRY.create(choice.name, **choice.overrides())
-    elif not Path(choice.name).exists():
+    elif not has_weights(choice):
         hint = "`patchword train bert-pretrain` makes one; or give another with model=FOLDER"
         raise UserError(f"there is no model {choice.name}", expected="a registry name or a folder", hint=hint)
 

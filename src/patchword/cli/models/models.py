@@ -16,7 +16,11 @@ def input_size(config: Any) -> list[int]:
 
 
 def models(
-    pattern: Annotated[str, typer.Argument(help="A shell pattern, e.g. 'vit-*-16'.")] = "*", as_json: Json = False
+    pattern: Annotated[str, typer.Argument(help="A shell pattern, e.g. 'vit-*-16'.")] = "*",
+    pretrained: Annotated[
+        bool, typer.Option("--pretrained", help="List the public checkpoints that `patchword get` fetches.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
     """List the models: name, parameters, MACs at the default input size, paper.
 
@@ -24,7 +28,11 @@ def models(
 
       patchword models
       patchword models 'vit-*-16'
+      patchword models --pretrained
     """
+    if pretrained:
+        _checkpoints(pattern, as_json)
+        return
     from rich.table import Table
 
     from patchword.core.errors import UserError
@@ -49,3 +57,35 @@ def models(
         size_text = " x ".join(str(side) for side in row["input"])
         table.add_row(row["name"], f"{row['parameters']:,}", f"{row['macs']:,}", size_text, row["paper"])
     console(110).print(table)
+
+
+def _checkpoints(pattern: str, as_json: bool) -> None:
+    """List the public checkpoints of the models: name on the hub, size, licence, published score."""
+    from rich.table import Table
+
+    from patchword.core.disk_space import format_bytes
+    from patchword.core.errors import UserError
+    from patchword.models import REGISTRY
+    from patchword.weights.hub.pretrained import PRETRAINED
+
+    found = {name: PRETRAINED[name] for name in REGISTRY.names(pattern) if name in PRETRAINED}
+    if not found:
+        hint = "`patchword models --pretrained` lists all; `patchword get hf:OWNER/REPO` fetches any other"
+        raise UserError(f"no public checkpoint is known for {pattern!r}", hint=hint)
+    if as_json:
+        rows = [
+            {"name": name, "checkpoint": str(one.name), "size": one.size, "licence": one.licence, "top1": one.score}
+            for name, one in found.items()
+        ]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    caption = (
+        "`patchword get MODEL` fetches one. top-1: published accuracy (%) on ImageNet-1k, where the source gives one"
+    )
+    table = Table(caption=caption, caption_justify="left")
+    for title in ("model", "checkpoint", "size", "licence", "top-1"):
+        table.add_column(title, justify="right" if title in ("size", "top-1") else "left", no_wrap=True)
+    for name, one in found.items():
+        score = "" if one.score is None else f"{one.score:.1f}"
+        table.add_row(name, str(one.name), format_bytes(one.size), one.licence, score)
+    console(120).print(table)

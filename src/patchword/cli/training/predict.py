@@ -85,8 +85,10 @@ def reads_texts(model: str) -> bool:
     from patchword.data.text.tokenizers.loading import NAMES
     from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.schema.reading import read_recipe
+    from patchword.weights.hub.cache import local_path
 
-    folder = next((path for path in (Path(model), Path("runs") / model) if path.exists()), Path(model))
+    given = local_path(model)
+    folder = next((path for path in (given, Path("runs") / model) if path.exists()), given)
     if (folder / "recipe.yaml").is_file():
         return not isinstance(read_recipe(folder / "recipe.yaml"), ImageRecipe)
     beside = encoder_folder(folder) if folder.is_dir() else folder.parent

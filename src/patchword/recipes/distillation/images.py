@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -26,6 +25,7 @@ from patchword.recipes.distillation.task import TaughtTask, ready
 from patchword.recipes.image.task import ImageTask
 from patchword.training.step import Objective
 from patchword.weights import load
+from patchword.weights.hub.cache import local_path
 
 _NAMELESS = re.compile(r"LABEL_\d+")  # other libraries' placeholder for a class without a name
 
@@ -111,7 +111,7 @@ def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighte
 
 def open_teacher(fields: ImageTeacher, student: Model, console: Console) -> Model:
     """Load the teacher, which must have the student's classes."""
-    if not Path(fields.name).exists():
+    if not local_path(fields.name).exists():
         named = fields.name in REGISTRY.names()
         raise UserError(
             "recipe field 'teacher'",

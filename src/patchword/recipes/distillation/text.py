@@ -1,7 +1,6 @@
 """Distillation and quantization for text models, checked before anything is written."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -33,10 +32,12 @@ from patchword.objectives.distillation.layers import (
 )
 from patchword.recipes.distillation.fields import Teacher
 from patchword.recipes.distillation.task import TaughtTexts, check_compile, ready, with_map
+from patchword.recipes.model_choice import has_weights
 from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.text.model import as_text
 from patchword.recipes.text.task import TextTask
 from patchword.weights import load
+from patchword.weights.hub.cache import local_path
 
 
 def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask | PretrainingTask | TaughtTexts:
@@ -57,7 +58,7 @@ def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask |
 
 
 def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel:
-    folder = Path(fields.name)
+    folder = local_path(fields.name)
     if not folder.is_dir():
         raise UserError("recipe field 'teacher'", expected="the folder of a run or of a model", got=fields.name)
     pretraining = isinstance(task, PretrainingTask)
@@ -82,7 +83,7 @@ def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel
 
 def begin(task: TextTask | PretrainingTask, teacher: TextModel, console: Console) -> None:
     choice = task.recipe.model
-    if Path(choice.name).exists() and not choice.from_scratch:
+    if has_weights(choice) and not choice.from_scratch:
         raise UserError(
             f"{choice.name} already has weights", expected="model=NAME", hint="or leave teacher.begin=layers out"
         )

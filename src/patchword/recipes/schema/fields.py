@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from patchword.core.errors import UserError
 from patchword.core.type_names import in_words
+from patchword.weights.hub.name import is_hub_name
 
 DEVICE = r"^(auto|(cpu|cuda|mps|xpu)(:\d+)?)$"
 DEVICES = "auto, cpu, cuda (cuda:1 is the second) or mps"
@@ -52,5 +53,5 @@ def read_value(text: str) -> Any:
 
 
 def whole_path(path: str) -> str:
-    """Return the absolute path of an existing file or folder; return any other text unchanged."""
-    return str(Path(path).absolute()) if path and Path(path).exists() else path
+    """Return the absolute path of an existing file or folder; return any other text, such as a name, unchanged."""
+    return str(Path(path).absolute()) if path and not is_hub_name(path) and Path(path).exists() else path

@@ -12,6 +12,7 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
+from patchword.recipes.model_choice import weights_path
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.weights import load
 
@@ -23,9 +24,9 @@ def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tu
 
     head: fields of the model's head that replace those of the folder
     """
-    folder = Path(choice.name)
+    folder = weights_path(choice)
     overrides = {**choice.overrides(), **head}
-    if not folder.exists():
+    if folder is None:
         if REGISTRY.reads(choice.name) != "texts":
             raise _reads_others(choice.name, REGISTRY.reads(choice.name))
         if not tokenizer:

@@ -16,6 +16,9 @@ from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY
 from patchword.models.older_fields import rename_older_fields
 from patchword.models.resize import fit_resolution
+from patchword.weights.hub.cache import local_path
+from patchword.weights.hub.download import fetch
+from patchword.weights.hub.name import HubName, is_hub_name
 from patchword.weights.io.preprocessing import read_normalization, read_resize
 from patchword.weights.io.safety_checks import refuse_depth, refuse_nonfinite
 from patchword.weights.io.tensor_checks import TASK, check_encoder, check_tensors
@@ -27,23 +30,27 @@ SPARE = ("head.pool.linear.weight", "head.pool.linear.bias")  # BERT's pooler, w
 COUNTER = "num_batches_tracked"  # of a batch norm; missing in older files, and not used
 
 
-def load(source: str | Path, model: str | None = None, **overrides: ConfigValue) -> Model:
+def load(source: str | Path, model: str | None = None, *, download: bool = False, **overrides: ConfigValue) -> Model:
     """Load a model in float32 and evaluation mode.
 
     source: a run folder, a folder written by `save`, a Hugging Face folder, or one .safetensors file with our tensor
         names, Hugging Face's, timm's or the authors'; or one .npz file of the authors of ViT or Mixer; or one .hdf5
-        file of the authors of ELMo with its options.json in the same folder, or that folder.
+        file of the authors of ELMo with its options.json in the same folder, or that folder; or the name of a model on
+        the hub, hf:OWNER/REPO or hf:OWNER/REPO@REVISION, which is read from the cache of huggingface_hub.
     model: the registry name; needed only if it cannot be inferred from the source. A file without a config does not
         contain the number of heads: it is taken from the model of the same width, depth and hidden width, if any.
     overrides: config fields to change, e.g. image=384; position tables are resized. With classes=... or head=... the
         model gets a newly initialised head, unless the source already has this head.
+    download: fetch a model of the hub that is not in the cache; without it nothing is requested from the network.
     """
-    return open_weights(source, model, **overrides).build(**overrides)
+    return open_weights(source, model, download=download, **overrides).build(**overrides)
 
 
-def open_weights(source: str | Path, model: str | None = None, **overrides: ConfigValue) -> "OpenWeights":
+def open_weights(
+    source: str | Path, model: str | None = None, *, download: bool = False, **overrides: ConfigValue
+) -> "OpenWeights":
     """Read the weights of a source and identify their model, with the arguments of `load`."""
-    path = Path(source)
+    path = fetch(HubName.parse(str(source))) if download and is_hub_name(source) else local_path(source)
     if not path.exists():
         raise UserError(f"there is nothing at {path}", expected="a run, a model folder, a .safetensors or an .npz file")
     found = read_folder(path) if path.is_dir() else read_file(path)

@@ -1,0 +1,69 @@
+"""Create a model of the registry, with new or with pretrained weights."""
+
+from typing import Literal, overload
+
+from patchword.core.card import ConfigValue
+from patchword.core.errors import UserError
+from patchword.layers.model import Model
+from patchword.layers.pyramid import Backbone
+from patchword.models import REGISTRY, backbone_of
+from patchword.weights.hub.pretrained import find_checkpoint
+from patchword.weights.io.loading import load
+
+
+@overload
+def create(
+    name: str,
+    /,
+    *,
+    features: Literal[False] = False,
+    pretrained: bool = False,
+    download: bool = False,
+    **overrides: ConfigValue,
+) -> Model: ...
+
+
+@overload
+def create(
+    name: str,
+    /,
+    *,
+    features: Literal[True],
+    pretrained: bool = False,
+    download: bool = False,
+    **overrides: ConfigValue,
+) -> Backbone: ...
+
+
+def create(
+    name: str,
+    /,
+    *,
+    features: bool = False,
+    pretrained: bool = False,
+    download: bool = False,
+    **overrides: ConfigValue,
+) -> Model | Backbone:
+    """Create a model of the registry; any config field can be overridden.
+
+    features: return the stages without norm and head; the output is the feature map of every stage, and `strides` and
+        `widths` describe them.
+    pretrained: load the public checkpoint that `patchword models --pretrained` lists, in evaluation mode, from the
+        cache of huggingface_hub (`patchword get NAME` fetches it). The head is the checkpoint's own, unless classes or
+        head is given. Without it the weights are newly initialized.
+    download: fetch the checkpoint if it is not in the cache.
+
+    >>> create("vit-base-16", image=384, classes=10)
+    >>> create("bert-base", head="classes", classes=2)
+    >>> create("swin-tiny", features=True).strides
+    (4, 8, 16, 32)
+    >>> create("swin-tiny", pretrained=True, classes=10)
+    """
+    if download and not pretrained:
+        raise UserError("new weights need no download", expected="download=True together with pretrained=True")
+    if pretrained:
+        REGISTRY.find(name)  # an unknown model is reported before a missing checkpoint
+        model = load(str(find_checkpoint(name).name), name, download=download, **overrides)
+    else:
+        model = REGISTRY.create(name, **overrides)
+    return backbone_of(model, name) if features else model
