@@ -75,7 +75,7 @@ def run_download(download: Download) -> Path:
     for file in download.files:
         # The last file is fetched by the name of the revision, so that the cache knows the commit of this name.
         revision = name.revision if file.name == CONFIG else download.commit
-        with hub_failures(name):
+        with hub_failures(name, file.name):
             path = Path(api.hf_hub_download(name.id, file.name, revision=revision))
         _verify(path, file, name)
         folders.add(path.parents[file.name.count("/")])

@@ -17,8 +17,8 @@ _AGAIN = "run the same command again: finished files are kept"
 
 
 @contextmanager
-def hub_failures(name: HubName) -> Iterator[None]:
-    """Replace any error of the hub, the connection or the disk by a UserError."""
+def hub_failures(name: HubName, file: str = "") -> Iterator[None]:
+    """Replace any error of the hub, the connection or the disk by a UserError. file: the one that is fetched"""
     hub_library()
     from huggingface_hub import errors
 
@@ -29,11 +29,11 @@ def hub_failures(name: HubName) -> Iterator[None]:
     except errors.OfflineModeIsEnabled:
         raise _offline(name) from None
     except errors.HfHubHTTPError as error:
-        raise _refused(name, error) from None
+        raise _refused(name, file, error) from None
     except errors.LocalEntryNotFoundError as error:
         cause = error.__cause__
         if isinstance(cause, errors.HfHubHTTPError):
-            raise _refused(name, cause) from None
+            raise _refused(name, file, cause) from None
         raise (
             _offline(name) if isinstance(cause, errors.OfflineModeIsEnabled) else _lost(name, cause or error)
         ) from None
@@ -63,7 +63,7 @@ def _lost(name: HubName, error: BaseException) -> UserError:
     )
 
 
-def _refused(name: HubName, error: "HfHubHTTPError") -> UserError:
+def _refused(name: HubName, file: str, error: "HfHubHTTPError") -> UserError:
     """Return the error for a response that is not a file."""
     from huggingface_hub import errors
 
@@ -76,7 +76,7 @@ def _refused(name: HubName, error: "HfHubHTTPError") -> UserError:
             f"{name.id} has no such revision", expected="a branch, tag or commit", got=name.revision, hint=hint
         )
     if isinstance(error, errors.EntryNotFoundError):
-        got = f"HTTP {status} for {error.request.url.path}"
+        got = f"HTTP {status} for {file}"
         return UserError(f"a file of {name} is missing on the hub", expected="the listed files", got=got, hint=_AGAIN)
     if isinstance(error, errors.RepositoryNotFoundError) or status == 404:
         hint = f"check the spelling; if it is private or gated: {_LOGIN}"
