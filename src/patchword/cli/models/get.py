@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def get(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="hf:OWNER/REPO[@REVISION], or a model of `patchword models --pretrained`."),
+        typer.Argument(
+            metavar="NAME", help="hf:OWNER/REPO, hf:OWNER/REPO@REVISION, or a model of `patchword models --pretrained`."
+        ),
     ],
     update: Annotated[
         bool, typer.Option("--update", help="Ask for a newer version even if the model is on this machine.")
@@ -30,7 +32,7 @@ def get(
 
       patchword get swin-tiny
       patchword get hf:google/vit-base-patch16-224
-      patchword train finetune-images model=hf:google/vit-base-patch16-224 data=my/images
+      patchword get hf:google/vit-base-patch16-224@refs/pr/3
     """
     from patchword.core.disk_space import format_bytes
     from patchword.weights.hub.download import fetch
