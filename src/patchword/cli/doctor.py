@@ -22,7 +22,7 @@ def doctor() -> None:
     marks = {"good": "[green]ok    [/green]", "absent": "[dim]absent[/dim]", "broken": "[red]broken[/red]"}
     for check in examine():
         broken |= check.state == "broken"
-        out.print(f"{marks[check.state]} [bold]{check.name:<14}[/bold] {escape(check.found)}", highlight=False)
+        out.print(f"{marks[check.state]} [bold]{check.name:<15}[/bold] {escape(check.found)}", highlight=False)
         if check.fix:
-            out.print(f"{'':22}[yellow]{escape(check.fix)}[/yellow]", highlight=False)
+            out.print(f"{'':23}[yellow]{escape(check.fix)}[/yellow]", highlight=False)
     raise typer.Exit(1 if broken else 0)

@@ -13,6 +13,7 @@ from typing import Literal
 _OPTIONAL = {
     "tensorboard": ("training curves in TensorBoard", "pip install 'patchword[log]'"),
     "sklearn": ("the digits data set, which needs no download", "pip install 'patchword[digits]'"),
+    "huggingface_hub": ("pretrained models by name", "pip install 'patchword[hub]'"),
     "onnxruntime": ("export to ONNX", "pip install 'patchword[onnx]'"),
     "transformers": ("used by the tests only", ""),
 }

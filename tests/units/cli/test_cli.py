@@ -56,6 +56,7 @@ VERBS = [
     "compare",
     "windows",
     "generate",
+    "get",
     "recipes",
     "train",
     "translate",

@@ -65,7 +65,7 @@ def test_a_torchvision_that_cannot_be_imported_is_broken(monkeypatch, failure, c
     assert check.fix.startswith("pip uninstall torchvision")
     code, output, _ = command("doctor")
     assert code == 1
-    assert "broken torchvision    0.21.0 is installed and cannot be imported" in output
+    assert "broken torchvision     0.21.0 is installed and cannot be imported" in output
     assert "pip uninstall torchvision" in output
 
 

@@ -25,8 +25,9 @@ from patchword.weights.hub.cache import cached_folder
 from patchword.weights.hub.download import fetch
 from patchword.weights.hub.files import choose_files, is_complete
 from patchword.weights.hub.name import HubName
-from support.helpers import randomise
+from support.helpers import TINY_TEXT, pixels, randomise
 from support.hub.loopback_hub import LoopbackHub, Repository, serving
+from support.material import write_classes
 
 NAME = HubName("maker", "model")
 COMMIT, NEWER = "a" * 40, "b" * 40
@@ -394,6 +395,33 @@ def test_a_vit_by_name_equals_transformers(hub, command, tmp_path):
     assert hub.requests == []
 
 
+def test_one_command_fine_tunes_a_model_by_its_name(hub, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vit(tmp_path / "vit")
+    hub.repositories["maker/vit"] = Repository.of_folder(tmp_path / "vit")
+    write_classes(tmp_path / "photos", ("cat", "dog"))
+    words = (
+        "train",
+        "finetune-images",
+        "model=hf:maker/vit",
+        "data=photos",
+        "epochs=1",
+        "device=cpu",
+        "--name",
+        "tuned",
+    )
+    code, _, complaint = command(*words)
+    assert code == 2
+    assert "patchword get hf:maker/vit" in complaint
+    assert hub.requests == []
+    assert command("get", "hf:maker/vit")[0] == 0
+    code, printed, complaint = command(*words)
+    assert code == 0, complaint
+    assert "hf:maker/vit; new head for 2 classes" in printed
+    assert "name: hf:maker/vit\n" in Path("runs/tuned/recipe.yaml").read_text()
+    assert patchword.load("runs/tuned").card.normalization.mean == (0.4, 0.5, 0.6)
+
+
 def test_a_bert_by_name_equals_transformers(hub, command, tmp_path):
     theirs = bert(tmp_path / "bert")
     hub.repositories["maker/bert"] = Repository.of_folder(tmp_path / "bert")
@@ -407,6 +435,59 @@ def test_a_bert_by_name_equals_transformers(hub, command, tmp_path):
     assert tokenizer.vocabulary == len(VOCABULARY)
     assert command("fill", "hf:maker/bert", "the [MASK] sat", "--device", "cpu")[0] == 0
     assert hub.requests == []
+
+
+TINY_IMAGES = {"channels": 3, "classes": 3, "patch": 4, "image": 64}
+FAMILIES = {
+    "deit-mini-distilled": {"channels": 3, "classes": 3},
+    "swin-mini": {"channels": 3, "classes": 3},
+    "cvt-mini": {"channels": 3, "classes": 3},
+    "pvt-mini": TINY_IMAGES,
+    "resnet-mini": TINY_IMAGES,
+    "regnety-mini": {"channels": 3, "classes": 3},
+    "roberta-base": {**TINY_TEXT, "head": "words"},
+    "albert-base": {**TINY_TEXT, "head": "words"},
+    "distilbert-base": {**TINY_TEXT, "head": "words"},
+    "gpt2-small": {**TINY_TEXT, "head": "words"},
+}
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_a_family_by_name_equals_transformers(hub, tmp_path, model):
+    """A folder that transformers wrote, served and loaded by its name."""
+    patchword.save(
+        randomise(patchword.create(model, **FAMILIES[model])).eval(), tmp_path / "saved", layout="huggingface"
+    )
+    (architecture,) = json.loads((tmp_path / "saved" / "config.json").read_text())["architectures"]
+    theirs = getattr(transformers, architecture).from_pretrained(tmp_path / "saved").eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    hub.repositories["maker/model"] = Repository.of_folder(tmp_path / "theirs")
+    known = {"activation": "gelu"} if model == "cvt-mini" else {}  # their CvT does not run the authors' QuickGELU
+    ours = patchword.load("hf:maker/model", download=True, **known)
+    side = FAMILIES[model].get("image", 28)
+    inputs = pixels(2, 3, side, side) if REGISTRY.reads_images(model) else torch.arange(5, 19).reshape(2, 7)
+    with torch.no_grad():
+        expected = theirs(inputs).logits
+        torch.testing.assert_close(ours(inputs), expected, atol=1e-5, rtol=0)
+    assert expected.std() > 0.01, "the inputs make a difference"
+
+
+def test_a_sentence_model_by_name_is_that_of_its_folder(hub, tmp_path):
+    folder = tmp_path / "sentences"
+    bert(folder).bert.save_pretrained(folder)
+    kinds = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds.items()]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    pooling = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    hub.repositories["maker/sentences"] = Repository.of_folder(folder)
+    ours, expected = patchword.load("hf:maker/sentences", download=True), patchword.load(folder)
+    tokens = torch.tensor([[2, 5, 6, 7, 3]])
+    with torch.no_grad():
+        assert torch.equal(ours(tokens), expected(tokens))
+        mean = transformers.BertModel.from_pretrained(folder).eval()(tokens).last_hidden_state.mean(1)
+    torch.testing.assert_close(ours(tokens), torch.nn.functional.normalize(mean), atol=1e-5, rtol=0)
 
 
 def test_create_pretrained_and_get_by_a_name_of_the_registry(hub, command, tmp_path, monkeypatch):

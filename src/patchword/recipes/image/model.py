@@ -56,8 +56,8 @@ def plan_image_model(choice: ModelChoice, source: ImageSource) -> ImageModelPlan
     Weights keep their own number of channels. A model of the registry that reads grey images is built for colours if
     the data has them.
     """
-    fields, path = choice.overrides(), weights_path(choice)
-    weights = None if path is None else open_weights(path, **fields)
+    fields = choice.overrides()
+    weights = None if weights_path(choice) is None else open_weights(choice.name, **fields)
     name = choice.name if weights is None else weights.card.model
     REGISTRY.require_images(name)
     if weights is not None and choice.from_scratch:

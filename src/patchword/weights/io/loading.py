@@ -54,12 +54,12 @@ def open_weights(
     if not path.exists():
         raise UserError(f"there is nothing at {path}", expected="a run, a model folder, a .safetensors or an .npz file")
     found = read_folder(path) if path.is_dir() else read_file(path)
-    return OpenWeights(found, _identify(found, model, overrides), path)
+    return OpenWeights(found, _identify(found, model, overrides), Path(source))
 
 
 @dataclass(frozen=True)
 class OpenWeights:
-    """Weights that have been read. card: their model, as it was trained."""
+    """Weights that have been read. card: their model, as it was trained. path: as it was given, for messages."""
 
     source: WeightSource
     card: Card
