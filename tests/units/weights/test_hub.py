@@ -94,6 +94,7 @@ def test_a_name_has_an_owner_a_repository_and_perhaps_a_revision():
         "hf:/etc/passwd",
         "hf:a\\b/c",
         "hf:a/b--c",
+        "hf:a/b.git",
         "hf:a/b@x/.git",
         "hf:a/b@x//y",
         "hf:a/b\n",
@@ -222,13 +223,14 @@ def test_a_listed_file_that_is_missing_is_an_error(hub, simple):
         ((403, ""), "hf:maker/model may not be read"),
         ((404, "RepoNotFound"), "there is no public model maker/model"),
         ((500, ""), "the hub cannot serve hf:maker/model now"),
+        ((200, ""), "the download of hf:maker/model was interrupted or could not start"),
     ],
 )
 def test_a_refusal_is_reported(hub, simple, refusal, message):
     simple.refusal = refusal
     with pytest.raises(UserError, match=message) as error:
         fetch(NAME)
-    assert ("hf auth login" in error.value.hint) == (refusal[0] != 500)
+    assert ("hf auth login" in error.value.hint) == (refusal[0] not in (200, 500))
 
 
 def test_an_unknown_model_or_revision_is_reported(hub, simple):
@@ -236,6 +238,24 @@ def test_an_unknown_model_or_revision_is_reported(hub, simple):
         fetch(HubName("maker", "modle"))
     with pytest.raises(UserError, match=r"maker/model has no such revision: .* got v9"):
         fetch(HubName("maker", "model", "v9"))
+
+
+def test_a_listing_without_a_commit_or_digest_is_refused(hub, simple, monkeypatch):
+    simple.revisions["main"] = "../../../elsewhere"
+    with pytest.raises(UserError, match="cannot be verified: expected the commit"):
+        fetch(NAME)
+    simple.revisions["main"] = COMMIT
+    monkeypatch.setattr("support.hub.loopback_hub.git_hash", lambda content: None)
+    with pytest.raises(UserError, match="cannot be verified: expected size and digest of each file"):
+        fetch(NAME)
+    assert not Path(constants.HF_HUB_CACHE).exists()
+
+
+def test_a_cache_that_cannot_be_written_is_reported(hub, simple, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "file"))
+    with pytest.raises(UserError, match="cannot store hf:maker/model in "):
+        fetch(NAME)
 
 
 def test_pickles_are_refused_by_name(hub, simple):

@@ -1,6 +1,7 @@
 """Fetches a model of the hub into the cache and verifies every file."""
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from patchword.weights.hub.library import cache_folder, hub_library
 from patchword.weights.hub.name import HubName
 
 _CHUNK = 2**20
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ def plan_download(name: HubName) -> Download:
     """Ask the hub for the files of a model."""
     with hub_failures(name):
         found = _api().model_info(name.id, revision=name.revision, files_metadata=True)
+    if not _COMMIT.fullmatch(found.sha or ""):
+        raise UserError(f"{name} cannot be verified", expected="the commit of its revision", got=repr(found.sha))
     listed = {file.rfilename: file for file in found.siblings or ()}
     return Download(name, found.sha, tuple(_described(listed[file], name) for file in choose_files(listed, name)))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from patchword.core.disk_space import disk_full, is_full
+from patchword.core.disk_space import is_full, write_error
 from patchword.core.errors import UserError
 from patchword.weights.hub.library import cache_folder, hub_library
 from patchword.weights.hub.name import HubName
@@ -38,8 +38,10 @@ def hub_failures(name: HubName, file: str = "") -> Iterator[None]:
             _offline(name) if isinstance(cause, errors.OfflineModeIsEnabled) else _lost(name, cause or error)
         ) from None
     except (client_error, OSError) as error:
-        if is_full(error):
-            raise disk_full(f"cannot store {name}", cache_folder(), "the disk is full") from None
+        if is_full(error) or getattr(error, "filename", None):
+            raise write_error(f"cannot store {name} in {cache_folder()}", cache_folder(), error) from None
+        raise _lost(name, error) from None
+    except (ValueError, TypeError, KeyError) as error:  # an answer that is not JSON, or not that of a hub
         raise _lost(name, error) from None
 
 

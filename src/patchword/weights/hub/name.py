@@ -33,7 +33,12 @@ class HubName:
         revision = "" if found is None else found["revision"] or DEFAULT_REVISION
         is_valid = text.startswith(PREFIX) and _SEPARATOR not in text.partition("@")[0]
         is_valid = is_valid and not any(part in text for part in _FORBIDDEN)
-        if found is None or not is_valid or revision.endswith(("/", ".", ".lock")):
+        if (
+            found is None
+            or not is_valid
+            or revision.endswith(("/", ".", ".lock"))
+            or found["repository"].endswith(".git")
+        ):
             hint = "for example hf:google/vit-base-patch16-224; `patchword models --pretrained` lists some"
             raise UserError("this is not a name of a model on the hub", expected=FORM, got=repr(text), hint=hint)
         return cls(found["owner"], found["repository"], revision)
