@@ -39,7 +39,11 @@ class Stage(nn.Module):
 
     def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
-        tokens, grid = self.prefix(*self.stem(feature_map))
+        return self.encode(*self.stem(feature_map))
+
+    def encode(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+        """Everything after the stem: (batch, patches, width), grid -> (batch, tokens, width), grid"""
+        tokens, grid = self.prefix(tokens, grid)
         tokens = self.dropout(self.positions(tokens, grid))
         return self.encoder(tokens, Scope(grid=grid)), grid
 

@@ -47,10 +47,25 @@ class PatchEmbed(nn.Module):
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
         check_channels(feature_map, self.channels)
         feature_map = padded(feature_map, self.patch)
-        grid = self.grid(*feature_map.shape[2:])
-        cut: Tensor = feature_map.unflatten(3, (grid.width, self.patch)).unflatten(2, (grid.height, self.patch))
-        patches = cut.permute(0, 2, 4, 1, 3, 5).reshape(cut.shape[0], grid.tokens, self.weight[0].numel())
-        return F.linear(patches, self.weight.flatten(1), self.bias), grid
+        patches = cut_patches(feature_map, self.patch)
+        return F.linear(patches, self.weight.flatten(1), self.bias), self.grid(*feature_map.shape[2:])
+
+
+def cut_patches(feature_map: Tensor, patch: int) -> Tensor:
+    """Cuts a map whose sides `patch` divides into patches that do not overlap, row by row.
+
+    (batch, channels, height, width) -> (batch, patches, channels * patch * patch)
+    """
+    batch, channels, height, width = feature_map.shape
+    rows, columns = height // patch, width // patch
+    cut: Tensor = feature_map.unflatten(3, (columns, patch)).unflatten(2, (rows, patch))
+    return cut.permute(0, 2, 4, 1, 3, 5).reshape(batch, rows * columns, channels * patch * patch)
+
+
+def join_patches(patches: Tensor, patch: int, grid: Grid) -> Tensor:
+    """The inverse of `cut_patches`: (batch, patches, channels * patch * patch) -> (batch, channels, height, width)"""
+    cut: Tensor = patches.unflatten(2, (-1, patch, patch)).unflatten(1, (grid.height, grid.width))
+    return cut.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
 
 
 class ImageConv2d(nn.Conv2d):
