@@ -36,6 +36,18 @@ def folder_source(folder: Path) -> ListedSource:
     return ListedSource(folder.name, rows)
 
 
+def unlabelled_source(folder: Path) -> ListedSource:
+    """Read all images in a folder and below it; the labels are not used."""
+    return ListedSource(folder.name, tuple((path, "image", None) for path in _image_files(folder)), min_classes=1)
+
+
+def has_loose_images(folder: Path) -> bool:
+    """Return True for a folder that has images outside of sub-folders, and no sub-folders `train` or `test`."""
+    below = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    has_parts = any(path.is_dir() and path.name in _PARTS for path in below)
+    return not has_parts and any(path.suffix.lower() in IMAGE_SUFFIXES and path.is_file() for path in below)
+
+
 def _refuse_twice(where: Path, parts: list[str]) -> None:
     if len({_PARTS[name] for name in parts}) < len(parts):
         raise UserError(f"{where} has two folders of one split", expected="train, validation, test", got=parts)

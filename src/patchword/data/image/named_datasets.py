@@ -10,14 +10,20 @@ import shutil
 import subprocess
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
 from patchword.core.files import whole_file
 from patchword.data.image.archives import SUFFIXES, refuse_packed
-from patchword.data.image.listing import archive_source, folder_source, manifest_source
-from patchword.data.image.sources import DigitsSource, IdxSource, ImageSource
+from patchword.data.image.listing import (
+    archive_source,
+    folder_source,
+    has_loose_images,
+    manifest_source,
+    unlabelled_source,
+)
+from patchword.data.image.sources import DigitsSource, IdxSource, ImageSource, ListedSource
 from patchword.data.shards.manifest import is_sharded
 from patchword.data.shards.shard_source import shard_source
 
@@ -116,6 +122,15 @@ def open_source(where: str) -> ImageSource:
     raise UserError(
         f"there is no data set {where!r}", expected="a name, a folder, a .zip, .tar, .csv or .jsonl file", hint=hint
     )
+
+
+def open_unlabelled(where: str) -> ImageSource:
+    """Open a data set whose labels are not used: also a folder of images without class folders, or with one class."""
+    path = Path(where)
+    if where not in (*DATASETS, "digits") and path.is_dir() and not is_sharded(path) and has_loose_images(path):
+        return unlabelled_source(path)
+    source = open_source(where)
+    return replace(source, min_classes=1) if isinstance(source, ListedSource) else source
 
 
 def how_to_get(name: str) -> str:

@@ -138,10 +138,11 @@ class DigitsSource:
 
 @dataclass(frozen=True)
 class ListedSource:
-    """Image files with a label each, and optionally a split."""
+    """Image files with a label each, and optionally a split. min_classes: 1 if the labels are not used"""
 
     name: str
     rows: tuple[tuple[Path, str, Split | None], ...]  # path, label, split or None
+    min_classes: int = 2
 
     @property
     def has_validation(self) -> bool:
@@ -178,9 +179,9 @@ class ListedSource:
         return len(self.rows)
 
     def _check_classes(self) -> None:
-        """Refuse a single class; warn of classes without training images and of duplicates."""
+        """Refuse too few classes; warn of classes without training images and of duplicates."""
         labels = {label for _, label, _ in self.rows}
-        if len(labels) == 1:
+        if len(labels) == 1 < self.min_classes:
             raise UserError(f"all images of {self.name} have the same class", expected="two or more", got=labels.pop())
         parts: dict[int, Split] = {row: part for part in get_args(Split) for row in self._rows_of(part)}
         for label in sorted(labels - {self.rows[row][1] for row, part in parts.items() if part == "train"}):

@@ -10,7 +10,6 @@ from patchword.core.safe_yaml import parse_yaml
 from patchword.data.image.batches import Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
-from patchword.data.image.named_datasets import open_source
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.distillation.images import token_accuracies
@@ -47,13 +46,13 @@ class ImageEvaluation:
 
 def read_test_images(recipe: ImageRecipe, card: Card) -> Images:
     """Return the test part of the recipe's data in the image size and channels of this card."""
-    source = open_source(recipe.data)
+    source = recipe.open_data()
     return source.read("test", ImageFormat.of(card)).with_classes(card.labels)
 
 
 def read_other_images(recipe: ImageRecipe, card: Card) -> tuple[Images, str]:
     """Return the test split of other data than the run's, or all its images without one; and a description of them."""
-    source = open_source(recipe.data)
+    source = recipe.open_data()
     images = source.read("test" if source.has_test else "all", ImageFormat.of(card)).with_classes(card.labels)
     which = "the test images" if source.has_test else "all images, since there is no test split"
     return images, f"{images.name}: {which} ({len(images):,})"

@@ -1,7 +1,6 @@
 """The recipe of an image classifier."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -9,7 +8,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.presets import PARTS, PRESETS, combine
-from patchword.data.image.named_datasets import DATASETS
+from patchword.data.image.named_datasets import DATASETS, open_source
+from patchword.data.image.sources import ImageSource
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
 from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
@@ -95,10 +95,9 @@ def augment_fields(value: Any) -> Any:
     raise UserError("recipe field 'augmentation'", expected=expected, got=value)
 
 
-class ImageRecipe(Recipe):
-    """Trains an image classifier."""
+class ImageDataRecipe(Recipe):
+    """The fields of all recipes that train on images."""
 
-    kind: Literal["images"] = Field("images", description=KIND)
     model: Chosen = Field(ModelChoice(name="vit-exercise"), description=MODEL)
     data: str = Field(
         "fashion-mnist",
@@ -111,8 +110,6 @@ class ImageRecipe(Recipe):
     augmentation: Annotated[Augment, BeforeValidator(augment_fields)] = Field(
         Augment(), description=f"a preset ({', '.join(PRESETS)}), a list of parts such as flip,crop, or single fields"
     )
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description=LABEL_SMOOTHING)
-    teacher: ImageTaught = Field(ImageTeacher(), description="the model to distil from; teacher=RUN names it")
 
     def with_settings(self, settings: Iterable[str]) -> Self:
         """A preset or a list of parts is applied first; single fields then change it."""
@@ -127,10 +124,23 @@ class ImageRecipe(Recipe):
         return super().with_settings([*typed, *others])
 
     def located(self) -> Self:
-        path, teacher = Path(self.data), self.teacher
         found: dict[str, Any] = {"model": self.model.model_copy(update={"name": whole_path(self.model.name)})}
-        if self.data not in (*DATASETS, "digits") and path.exists():
-            found["data"] = str(path.absolute())
-        if teacher.name and Path(teacher.name).exists():
-            found["teacher"] = teacher.model_copy(update={"name": str(Path(teacher.name).absolute())})
+        if self.data not in (*DATASETS, "digits"):
+            found["data"] = whole_path(self.data)
         return self.model_copy(update=found)
+
+    def open_data(self) -> ImageSource:
+        """Open the data set; no image is read yet."""
+        return open_source(self.data)
+
+
+class ImageRecipe(ImageDataRecipe):
+    """Trains an image classifier."""
+
+    kind: Literal["images"] = Field("images", description=KIND)
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description=LABEL_SMOOTHING)
+    teacher: ImageTaught = Field(ImageTeacher(), description="the model to distil from; teacher=RUN names it")
+
+    def located(self) -> Self:
+        teacher = self.teacher.model_copy(update={"name": whole_path(self.teacher.name)})
+        return super().located().model_copy(update={"teacher": teacher})

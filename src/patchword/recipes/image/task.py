@@ -16,7 +16,6 @@ from patchword.data.faults import Fault, collect_faults
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
-from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import ImageSource
 from patchword.data.image.splits import held_out
 from patchword.data.progress import Progress
@@ -25,7 +24,7 @@ from patchword.layers.model import Model
 from patchword.objectives.classification import Classification
 from patchword.objectives.metrics.classification import score
 from patchword.recipes.image.model import ImageModelPlan, plan_image_model
-from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.image.recipe import ImageDataRecipe, ImageRecipe
 from patchword.recipes.image.summary import print_summary
 from patchword.recipes.notes import print_notes
 from patchword.training.loop import Validation
@@ -100,12 +99,12 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
 
 
 def read_checked(
-    recipe: ImageRecipe, progress: Progress
+    recipe: ImageDataRecipe, progress: Progress
 ) -> tuple[ImageModelPlan, ImageSource, Images, Sequence[Fault]]:
     """Return the model, the source, its training images and possible mistakes; raise one error that lists all faults
     of the data."""
     with collect_faults() as report:
-        source = open_source(recipe.data)
+        source = recipe.open_data()
         plan = plan_image_model(recipe.model, source)
         images = report.attempt(source.read, "train", plan.format, progress)
         report.attempt(source.check, plan.format)
@@ -114,7 +113,7 @@ def read_checked(
     return plan, source, images, report.doubts
 
 
-def split(source: ImageSource, images: Images, recipe: ImageRecipe, format: ImageFormat) -> tuple[Images, Images]:
+def split(source: ImageSource, images: Images, recipe: ImageDataRecipe, format: ImageFormat) -> tuple[Images, Images]:
     """Split the training images from the validation images: those of the source, or some of each class."""
     if source.has_validation:
         return images, source.read("validation", format).with_classes(images.classes)

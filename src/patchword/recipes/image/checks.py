@@ -1,0 +1,43 @@
+"""Checks of the data of image recipes, and the names of their samples."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from patchword.core.errors import UserError
+from patchword.data.faults import Fault, collect_faults
+from patchword.data.image.images import Images
+from patchword.data.image.sources import ListedSource
+from patchword.data.progress import Progress
+from patchword.data.shards.sharded_images import ShardedImages
+from patchword.recipes.image.recipe import ImageDataRecipe
+from patchword.training.guard.report import SampleNames
+
+
+def check_images_of(recipe: ImageDataRecipe, progress: Progress) -> tuple[str, Sequence[Fault]]:
+    """Read all images of a recipe; return their number in words, and possible mistakes."""
+    with collect_faults() as report:
+        count = recipe.open_data().examine(progress)
+    return f"{count:,} images", report.doubts
+
+
+def image_names(recipe: ImageDataRecipe, images: Images) -> SampleNames:
+    """Name images by their files, which are looked up on first use; images of a single-file set by their index."""
+    if isinstance(shards := images.pixels, ShardedImages):
+        return lambda piece: [shards.name_of(sample) for sample in piece.samples.tolist()]
+
+    @cache
+    def files() -> dict[int, str]:
+        try:
+            source = recipe.open_data()
+        except UserError:  # the data set was removed; another message reports that
+            return {}
+        if not isinstance(source, ListedSource):
+            return {}
+        return {key: str(path) for key, (path, _, _) in zip(source.keys().tolist(), source.rows, strict=True)}
+
+    def name(piece: Any) -> list[str]:
+        keys = images.keys[piece.samples.cpu()].tolist()
+        return [files().get(key, f"image {key} of {images.name}") for key in keys]
+
+    return name
