@@ -5,6 +5,7 @@ from collections.abc import Callable
 from patchword.core.errors import UserError, nearest
 from patchword.recipes.elmo.recipe import elmo_pretrain
 from patchword.recipes.image import named as vision
+from patchword.recipes.image_pretraining.recipe import image_pretrain
 from patchword.recipes.pretraining import named as pretraining
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text import named as texts
@@ -20,6 +21,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         vision.digits_vit,
         vision.image_folder_vit,
         vision.finetune_images,
+        image_pretrain,
         *pretraining.RECIPES,
         elmo_pretrain,
         *texts.TASKS,

@@ -5,6 +5,7 @@ from typing import Any
 from patchword.core.errors import UserError
 from patchword.recipes.elmo.kind import ELMO
 from patchword.recipes.image.kind import IMAGES
+from patchword.recipes.image_pretraining.kind import IMAGE_PRETRAINING
 from patchword.recipes.pretraining.kind import PRETRAINING
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.schema.recipe import Recipe
@@ -12,7 +13,15 @@ from patchword.recipes.text.kind import TEXT
 from patchword.recipes.translation.kind import TRANSLATION
 from patchword.recipes.vectors.kind import OVER_VECTORS
 
-KINDS: tuple[RecipeKind[Any, Any], ...] = (IMAGES, TEXT, PRETRAINING, OVER_VECTORS, TRANSLATION, ELMO)
+KINDS: tuple[RecipeKind[Any, Any], ...] = (
+    IMAGES,
+    TEXT,
+    PRETRAINING,
+    OVER_VECTORS,
+    TRANSLATION,
+    ELMO,
+    IMAGE_PRETRAINING,
+)
 
 
 def kind_named(name: object) -> RecipeKind[Any, Any]:

@@ -7,7 +7,8 @@ from patchword.recipes.schema.recipe import Recipe
 from patchword.training.parallel.process_group import SingleProcess
 from patchword.training.parallel.sharded import Sharded
 
-_SHARDABLE = ("images", "text", "pretraining")  # kinds whose models are only called as a whole, as FSDP2 needs
+# Kinds whose models are only called as a whole, as FSDP2 needs.
+_SHARDABLE = ("images", "image-pretraining", "text", "pretraining")
 
 
 def check_group(recipe: Recipe, group: SingleProcess) -> None:

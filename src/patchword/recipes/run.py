@@ -4,6 +4,7 @@ recipe.yaml         what was done; can be trained again as it is
 config.json         the model's card
 model.safetensors   the weights that were best on the validation set
 tokenizer.json      the tokenizer of a run on texts
+decoder.safetensors the mask token and the prediction head of masked image modelling
 metrics.jsonl       one line per epoch
 checkpoints/        the states that a restart resumes from
 evaluation.json     the test result
@@ -34,7 +35,7 @@ class Run(RunFolder):
     def image_recipe(self) -> ImageRecipe:
         recipe = self.recipe()
         if not isinstance(recipe, ImageRecipe):
-            raise UserError(f"{self.folder} is a run on texts", expected="a run on images")
+            raise UserError(f"{self.folder} is a run of the kind {recipe.kind}", expected="a run of the kind images")
         return recipe
 
     def test_images(self, card: Card) -> Images:

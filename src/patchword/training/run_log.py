@@ -16,7 +16,7 @@ from patchword.training.state import State
 
 _LINE_SECONDS = 30.0  # between log lines if the output is not a terminal
 _BAR_SECONDS = 0.5  # between updates of the progress bar; each reads the loss from the device
-PERCENT = ("accuracy", "f1", "exact")  # metrics that are shown in percent
+PERCENT = ("accuracy", "f1", "exact", "error_reduction")  # metrics that are shown in percent
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -8,14 +8,14 @@ from patchword.data.image.named_datasets import DATASETS
 from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.recipes import RECIPES, find_recipe
-from patchword.recipes.image.recipe import Augment, ImageRecipe
+from patchword.recipes.image.recipe import Augment, ImageDataRecipe, ImageRecipe
 from patchword.recipes.kinds import KINDS
 from patchword.recipes.schema.reading import read_recipe, recipe_from
 from patchword.recipes.schema.recipe import field_names
 from patchword.recipes.text.recipe import TextRecipe
 
 BASE = ImageRecipe()
-OF_IMAGES = [name for name in RECIPES if isinstance(find_recipe(name), ImageRecipe)]
+OF_IMAGES = [name for name in RECIPES if isinstance(find_recipe(name), ImageDataRecipe)]
 FROM_WEIGHTS = "finetune-images"  # its model is the user's
 OF_TEXTS = [name for name in RECIPES if name not in OF_IMAGES]
 

@@ -75,6 +75,7 @@ def predict(
         return
     from patchword.recipes.image.prediction import classify, images_of
 
+    refuse_pretrained(model)
     found = classify(trained_model(Path(model)), images_of(map(Path, inputs or ())), top, device, precision)
     _output_images(found, to, jsonl, as_json)
 
@@ -83,16 +84,33 @@ def reads_texts(model: str) -> bool:
     """Return whether a run or a saved model reads texts (else images)."""
     from patchword.core.sentence_transformers import encoder_folder
     from patchword.data.text.tokenizers.loading import NAMES
+    from patchword.recipes.image.recipe import ImageDataRecipe
+    from patchword.recipes.schema.reading import read_recipe
+
+    folder = _folder(model)
+    if (folder / "recipe.yaml").is_file():
+        return not isinstance(read_recipe(folder / "recipe.yaml"), ImageDataRecipe)
+    beside = encoder_folder(folder) if folder.is_dir() else folder.parent
+    return folder.exists() and any((beside / name).is_file() for name in NAMES)
+
+
+def refuse_pretrained(model: str) -> None:
+    """Raise an error for a run on unlabelled images, whose head is untrained."""
+    from patchword.core.errors import UserError
     from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.schema.reading import read_recipe
+
+    path = _folder(model) / "recipe.yaml"
+    if path.is_file() and not isinstance(read_recipe(path), ImageRecipe):
+        hint = f"fine-tune it: `patchword train finetune-images model={path.parent} data=FOLDER`"
+        raise UserError(f"{model} is pretrained only; it has no classes yet", hint=hint)
+
+
+def _folder(model: str) -> Path:
     from patchword.weights.hub.cache import local_path
 
     given = local_path(model)
-    folder = next((path for path in (given, Path("runs") / model) if path.exists()), given)
-    if (folder / "recipe.yaml").is_file():
-        return not isinstance(read_recipe(folder / "recipe.yaml"), ImageRecipe)
-    beside = encoder_folder(folder) if folder.is_dir() else folder.parent
-    return folder.exists() and any((beside / name).is_file() for name in NAMES)
+    return next((path for path in (given, Path("runs") / model) if path.exists()), given)
 
 
 def _texts(

@@ -14,6 +14,7 @@ _NAMES = {
     "multilabel-f1-micro": "micro F1",
     "multilabel-f1-macro": "macro F1",
     "multilabel-accuracy": "fraction of texts with all labels correct",
+    "error_reduction": "error reduction",
     "exact": "exact match",
     "answerable-exact": "exact match, questions with an answer",
     "answerable-f1": "F1, questions with an answer",

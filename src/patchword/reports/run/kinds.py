@@ -15,6 +15,7 @@ from patchword.recipes.run import Run
 from patchword.reports.run.elmo import elmo_report
 from patchword.reports.run.frozen_vectors import vectors_report
 from patchword.reports.run.image import image_report
+from patchword.reports.run.image_pretraining import image_pretraining_report
 from patchword.reports.run.result_lines import held_out_lines, text_lines, vectors_lines
 from patchword.reports.run.text.pretraining import pretraining_report
 from patchword.reports.run.text.text import text_report
@@ -44,6 +45,7 @@ REPORTS: Mapping[str, KindReport] = MappingProxyType(
         "over-vectors": KindReport(vectors_report, vectors_lines),
         "translation": KindReport(translation_report),
         "elmo": KindReport(elmo_report, held_out_lines),
+        "image-pretraining": KindReport(image_pretraining_report),
     }
 )
 

@@ -1,0 +1,1 @@
+"""Self-supervised pretraining on images: recipe, task and evaluation."""
