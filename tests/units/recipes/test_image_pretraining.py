@@ -262,7 +262,8 @@ def test_what_is_saved_is_what_was_measured(photos):
     assert found.images.pixels.shape == (1, 8, 8)
     again = type(task.held).of(found.images, task.model.card.normalization, 0.6, torch.device("cpu"))
     assert found.measures == again.measure(task.model)
-    assert torch.equal(found.examples.original, found.images.pixels.take(torch.arange(len(found.examples.original))))
+    assert torch.equal(found.examples.original, found.images.pixels.take(torch.arange(6)))  # of 8 test images
+    assert not torch.equal(found.examples.masked, found.examples.original)
     assert result_lines(found)[0] == f"Test Loss of Masked Pixels: {found.measures['loss']:.4f}"
     assert write_report(Run(Path("run")), found).is_file()
     Path("run", DECODER).unlink()

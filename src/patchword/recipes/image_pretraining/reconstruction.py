@@ -1,6 +1,6 @@
 """Measures how well a model reconstructs held-out images, whose masks are fixed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -62,8 +62,10 @@ class HeldOutImages:
 
     @torch.inference_mode()
     def examples(self, model: MaskedImageModel, count: int) -> Examples:
-        """Return the first images, masked and reconstructed. Masked patches show the mean pixel."""
-        batch = self.batches.whole()[0].first(count)
+        """Return evenly spaced images, masked and reconstructed. Masked patches show the mean pixel."""
+        images = self.batches.images
+        chosen = images.subset(torch.arange(0, len(images), max(1, len(images) // count))[:count])
+        batch = replace(self.batches, images=chosen).whole()[0]
         inputs = self._masked(batch, model)
         own, grid = cut_patches(batch.inputs, model.patch), model.stage.stem.grid(*batch.inputs.shape[2:])
         masked, reconstructed = (
