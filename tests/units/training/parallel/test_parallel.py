@@ -21,12 +21,15 @@ IMAGES = (
     "augmentation.mixup=0.8",
     "label_smoothing=0.1",
 )
+PATCHES = ("model=vit-exercise", "model.image=8", *TINY_MODEL, *STEADY, "batch_size=128", "data=digits", "epochs=1")
 CASES = {
     "plain": ("digits-vit", (*IMAGES, "ema_decay=0.9")),
     "pieces": ("digits-vit", (*IMAGES, "gradient_accumulation=4", "batch_size=117", "epochs=1", "sam=0.05")),
+    "patches": ("image-pretrain", (*PATCHES, "model.patch=2")),
     "words": ("bert-pretrain", (*TINY_BERT, *STEADY, "model.dropout=0", "model.attention_dropout=0")),
 }
 TEXTS = ("documents=line", "length=24", "batch_size=16", "held_out=0.2", "masked=0.2", "epochs=2", "learning_rate=1e-4")
+SHARDED = {"plain": "sharded", "patches": "sharded-patches"}  # case and folder
 CUT = 7  # steps after which a run is stopped, each time
 
 
@@ -50,8 +53,10 @@ def plan_of(folder: Path, together: bool) -> list[Asked]:
         texts = (f"text={folder / 'texts.txt'}", f"tokenizer={folder / 'words'}", *TEXTS) if name == "words" else ()
         found.append(Asked(str(folder / ("two" if together else "one") / name), recipe, (*settings, *texts)))
     if together:
+        for name, place in SHARDED.items():
+            recipe, settings = CASES[name]
+            found.append(Asked(str(folder / "two" / place), recipe, (*settings, "sharding=full")))
         recipe, settings = CASES["plain"]
-        found.append(Asked(str(folder / "two" / "sharded"), recipe, (*settings, "sharding=full")))
         found.append(Asked(str(folder / "two" / "norms"), "norms", ()))
         resumed = str(folder / "two" / "resumed")
         found.append(Asked(resumed, recipe, settings, stop=(1, CUT)))
@@ -86,8 +91,9 @@ def test_two_processes_end_as_one(runs, name):
             assert mine[key] == pytest.approx(other[key], rel=2e-6, abs=2e-6), key
 
 
-def test_sharded_weights_have_the_same_result(runs):
-    assert_close(runs / "two" / "sharded", runs / "two" / "plain")
+@pytest.mark.parametrize("name", SHARDED)
+def test_sharded_weights_have_the_same_result(runs, name):
+    assert_close(runs / "two" / SHARDED[name], runs / "two" / name)
 
 
 def test_a_run_is_resumed_with_another_number_of_processes(runs):
