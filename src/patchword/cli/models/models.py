@@ -80,7 +80,8 @@ def _checkpoints(pattern: str, as_json: bool) -> None:
         typer.echo(json.dumps(rows, indent=2))
         return
     caption = (
-        "`patchword get MODEL` fetches one. top-1: published accuracy (%) on ImageNet-1k, where the source gives one"
+        "`patchword get MODEL` fetches one. top-1: published accuracy (%) on ImageNet-1k, where the source gives one. "
+        "Names, sizes and licences were not checked against the hub: read the licence on the model's page."
     )
     table = Table(caption=caption, caption_justify="left")
     for title in ("model", "checkpoint", "size", "licence", "top-1"):

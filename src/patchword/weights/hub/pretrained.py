@@ -1,8 +1,10 @@
 """Public checkpoints of the models of the registry, in a layout that `load` reads.
 
-The size is that of the weight file, rounded. The score is the accuracy (%) of the paper or of its authors on the
-validation set of ImageNet-1k at the checkpoint's own resolution. It is empty where the paper has no score for these
-weights: the ViTs were trained on ImageNet-21k first, and the ResNets and RegNets are not those of the papers.
+Names, licences and sizes have not been checked against the hub; `patchword get` prints the true sizes, and refuses a
+repository without safetensors. The size is that of the weight file, rounded. The score is the accuracy (%) of the paper
+or of its authors on the validation set of ImageNet-1k at the checkpoint's own resolution. It is empty where the paper
+has no score for these weights: the ViTs were trained on ImageNet-21k first, and the ResNets and RegNets are not those
+of the papers.
 """
 
 from dataclasses import dataclass
