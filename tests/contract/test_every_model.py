@@ -35,14 +35,6 @@ def model(request):
     return randomise(patchword.create(name, **config)).eval()
 
 
-@pytest.fixture(params=STRUCTURES)
-def shallow(request):
-    """Two blocks in the first stage and one in each other, since tracing takes long for every block."""
-    name, config = STRUCTURES[request.param]
-    depth = {"depth": 2} if "depth" in config else {"depths": (2, *(1 for _ in config["depths"][1:]))}
-    return randomise(patchword.create(name, **config | depth)).eval()
-
-
 def images(model, count: int, size: tuple[int, int] = (28, 28)) -> torch.Tensor:
     return pixels(count, model.card.config["channels"], *size)
 
@@ -174,19 +166,19 @@ def test_fused_equals_plain_where_attention_is_sharp(model, size):
 
 
 @torch.no_grad()
-def test_compiles_without_a_break(shallow):
-    batch = images(shallow, 2)
+def test_compiles_without_a_break(model):
+    batch = images(model, 2)
     torch.compiler.reset()
-    compiled = torch.compile(shallow, fullgraph=True, backend="eager")
-    assert difference(compiled(batch), shallow(batch)) < 1e-5
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    assert difference(compiled(batch), model(batch)) < 1e-5
 
 
 @torch.no_grad()
-def test_exports_with_any_batch(shallow):
+def test_exports_with_any_batch(model):
     batch = torch.export.Dim("batch", min=1, max=64)
-    exported = torch.export.export(shallow, (images(shallow, 3),), dynamic_shapes=({0: batch},)).module()
+    exported = torch.export.export(model, (images(model, 3),), dynamic_shapes=({0: batch},))
     for count in (1, 5):
-        assert difference(exported(images(shallow, count)), shallow(images(shallow, count))) < 1e-5
+        assert difference(exported.module()(images(model, count)), model(images(model, count))) < 1e-5
 
 
 def test_recomputing_changes_nothing_but_memory(model):

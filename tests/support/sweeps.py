@@ -14,12 +14,12 @@ def sweep(cases: Iterable[Any], kept: Collection[Any]) -> list[Any]:
     ]
 
 
-def covering(pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-    """A few of the pairs that hold each first and each second value: all pairs of the first name, and one pair of every
-    other name, with another partner each time."""
+def covering(pairs: Sequence[tuple[str, str]], each: int = 1) -> set[tuple[str, str]]:
+    """A few of the pairs that hold each first and each second value: all pairs of the first name, and `each` pairs of
+    every other name, with other partners each time."""
     names = list(dict.fromkeys(name for name, _ in pairs))
     found = {pair for pair in pairs if pair[0] == names[0]}
     for turn, name in enumerate(names):
         own = [pair for pair in pairs if pair[0] == name]
-        found.add(own[turn % len(own)])
+        found |= {own[(turn + step * len(own) // each) % len(own)] for step in range(each)}
     return found

@@ -63,11 +63,12 @@ def check(tensors, run=depthwise_conv, differentiate=differentiated):
 
 
 @needs_triton
-@pytest.mark.parametrize("seed", range(6))
-def test_kernel_matches_reference(seed):
+@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("seed", range(5))
+def test_kernel_matches_reference(seed, bias):
     numbers = random.Random(seed)
     shape = numbers.randint(1, 3), numbers.randint(1, 6), numbers.randint(1, 9), numbers.choice([3, 16, 20, 64, 72])
-    check(given(*shape, bias=seed % 2 == 0, seed=seed))
+    check(given(*shape, bias=bias, seed=seed))
 
 
 @needs_triton
