@@ -324,6 +324,30 @@ with join_group(device="cpu") as group, interruptible():
     assert codes == [7, 7], capfd.readouterr().err + output[1]
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux, which lists the threads of a process")
+@pytest.mark.parametrize("end", ["pass", "raise KeyError"])
+def test_no_thread_of_the_group_outlives_it(end):
+    """One that still frees a tensor when the interpreter ends aborts the process."""
+    script = f"""
+from contextlib import suppress
+from pathlib import Path
+from patchword.training.parallel.rendezvous import join_group
+
+def threads():
+    return {{Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}}
+
+with suppress(KeyError), join_group(device="cpu") as group:
+    group.any_rank(True)
+    assert "pt_gloo_runloop" in threads()
+    {end}
+assert "pt_gloo_runloop" not in threads(), threads()
+"""
+    with started([sys.executable, "-c", script], 2) as attempt:
+        codes = [process.wait(60) for process in attempt.processes]
+        output = [file.seek(0) or file.read().decode() for file in attempt.errors]
+    assert codes == [0, 0], output
+
+
 def test_a_fault_of_ones_own_is_not_taken_for_it(monkeypatch):
     monkeypatch.setattr(joining, "rank_of", lambda: Rank(0, 2, 0))
     monkeypatch.setattr(joining, "_connect", lambda rank, device: None)

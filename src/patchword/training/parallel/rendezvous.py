@@ -31,29 +31,35 @@ def join_group(sharding: Literal["none", "full"] = "none", device: str = "auto")
     if rank is None:
         yield SingleProcess()
         return
-    cpu_group = _connect(rank, device)
-    group = Sharded if sharding == "full" else DataParallel
+    group = (Sharded if sharding == "full" else DataParallel)(rank.rank, rank.size, _connect(rank, device))
     try:
-        yield group(rank.rank, rank.size, cpu_group)
+        yield group
     except BaseException as error:
-        _leave()
+        _leave(group)
         if not isinstance(error, RuntimeError) or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
             raise
         raise PeerLostError(
             f"another of the {rank.size} processes of this run has ended; its own message gives the reason"
         ) from None
+    _destroy(group)
+
+
+def _destroy(group: DataParallel) -> None:
+    """Leave the group and end its threads.
+
+    They end with the last reference to the group of torch. One that still frees a tensor when the process ends would
+    abort it.
+    """
+    del group.cpu_group
     dist.destroy_process_group()
 
 
-def _leave() -> None:
-    """Leave the group after an error, with a time limit, since other processes may wait in another collective.
-
-    Threads of the group that still run when the process ends would make it look like a crash.
-    """
+def _leave(group: DataParallel) -> None:
+    """Leave the group after an error, with a time limit, since other processes may wait in another collective."""
 
     def destroy() -> None:
         with suppress(Exception):  # the first error is the one to report
-            dist.destroy_process_group()
+            _destroy(group)
 
     thread = threading.Thread(target=destroy, daemon=True)
     thread.start()
