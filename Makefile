@@ -8,7 +8,7 @@ PINS := --constraint constraints.txt
 BUILD_PINS := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
 
-.PHONY: demo test lint types slow survive data docs hooks pins newest clean
+.PHONY: demo test lint types slow survive data docs hooks pins stubs newest clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -47,6 +47,10 @@ hooks: $(VENV)/.dev
 pins: | $(BIN)/pip
 	@$(INSTALL) packaging
 	@$(BIN)/python tools/pins.py --torch '$(TORCH)'
+
+# What editors complete: the names of all models and their fields. After a model or a field was added.
+stubs: $(VENV)/.test
+	@$(BIN)/python tools/stubs.py
 
 # `make test` with the newest versions; torch alone is pinned.
 newest:

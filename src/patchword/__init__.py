@@ -9,13 +9,16 @@ Names are imported when they are first used, so that `patchword --help` does not
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from patchword import names
+
 if TYPE_CHECKING:
+    from patchword import models
     from patchword.fusion.compile import compile
     from patchword.models import list_models
     from patchword.weights import create, load, save
 
 __version__ = "0.1.0"
-__all__ = ["compile", "create", "list_models", "load", "save"]
+__all__ = ["compile", "create", "list_models", "load", "models", "names", "save"]
 
 _HOMES = {
     "compile": "fusion.compile",
@@ -27,6 +30,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "models":
+        return import_module("patchword.models")
     if name not in _HOMES:
         raise AttributeError(f"module 'patchword' has no attribute {name!r}")
     return getattr(import_module(f"patchword.{_HOMES[name]}"), name)

@@ -21,7 +21,7 @@ from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.core.scope import Scope
 from patchword.layers import Attention, Full, Interlaced, LinearProjection, Pattern, SeparableProjection, Windows
-from patchword.models import REGISTRY, create
+from patchword.models import REGISTRY, backbone_of
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def first_stage(card: Card) -> Sizes:
     """Return the map of a model's first stage, with the model's own window, stripe or pale if it has one."""
     REGISTRY.require_images(card.model)
     with torch.device("meta"):
-        backbone = create(card.model, features=True, **card.config).eval()
+        backbone = backbone_of(REGISTRY.create(card.model, **card.config), card.model).eval()
         _, channels, height, width = backbone(REGISTRY.example(card))[0].shape
     found: dict[str, Any] = {
         "window": card.config.get("window"),

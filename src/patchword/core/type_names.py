@@ -1,7 +1,7 @@
-"""Plain descriptions of field types, for error messages about recipes and model configs."""
+"""Descriptions of field types: in words, for error messages about recipes and model configs, and as Python code."""
 
 from collections.abc import Callable, Iterable
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
@@ -37,3 +37,16 @@ def in_words(kind: Any, bounds: Iterable[Any] = ()) -> str:
             return f"{several}, each {in_words(inner[0])}"
     limits = " and ".join(_BOUNDS[type(bound)](bound) for bound in bounds if type(bound) in _BOUNDS)
     return ", ".join([_KINDS.get(kind, "another value"), limits]).removesuffix(", ")
+
+
+def in_python(kind: Any) -> str:
+    """Return a type as it is written in Python, e.g. "int | tuple[int, int]"."""
+    inner = get_args(kind)
+    match get_origin(kind):
+        case origin if origin is Literal:
+            return f"Literal[{', '.join(map(repr, inner))}]"
+        case origin if origin in (Union, UnionType):
+            return " | ".join(map(in_python, inner))
+        case origin if origin is tuple:
+            return f"tuple[{', '.join('...' if part is Ellipsis else in_python(part) for part in inner)}]"
+    return "None" if kind is NoneType else str(kind.__name__)

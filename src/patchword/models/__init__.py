@@ -1,9 +1,7 @@
 """FAMILIES: the registry of all architectures; each is a short composition of layers."""
 
 from dataclasses import replace
-from typing import Literal, overload
 
-from patchword.core.card import ConfigValue
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid
@@ -62,29 +60,6 @@ REGISTRY = Registry(
 def list_models(pattern: str = "*") -> list[str]:
     """Return the names of the models that match a shell pattern, e.g. "vit-*-16"."""
     return REGISTRY.names(pattern)
-
-
-@overload
-def create(name: str, /, *, features: Literal[False] = False, **overrides: ConfigValue) -> Model: ...
-
-
-@overload
-def create(name: str, /, *, features: Literal[True], **overrides: ConfigValue) -> Backbone: ...
-
-
-def create(name: str, /, *, features: bool = False, **overrides: ConfigValue) -> Model | Backbone:
-    """Create a model with newly initialized weights; any config field can be overridden.
-
-    features: return the stages without norm and head; the output is the feature map of every stage, and `strides` and
-        `widths` describe them.
-
-    >>> create("vit-base-16", image=384, classes=10)
-    >>> create("bert-base", head="classes", classes=2)
-    >>> create("swin-tiny", features=True).strides
-    (4, 8, 16, 32)
-    """
-    model = REGISTRY.create(name, **overrides)
-    return backbone_of(model, name) if features else model
 
 
 def backbone_of(model: Model, name: str) -> Backbone:

@@ -1,5 +1,6 @@
 """Create a model of the registry, with new or with pretrained weights."""
 
+from inspect import getdoc
 from typing import Literal, overload
 
 from patchword.core.card import ConfigValue
@@ -7,6 +8,7 @@ from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone
 from patchword.models import REGISTRY, backbone_of
+from patchword.models.catalogue import catalogue
 from patchword.weights.hub.pretrained import find_checkpoint
 from patchword.weights.io.loading import load
 
@@ -44,7 +46,9 @@ def create(
     download: bool = False,
     **overrides: ConfigValue,
 ) -> Model | Backbone:
-    """Create a model of the registry; any config field can be overridden.
+    """Create a model of the registry; any field of its config can be overridden.
+
+    name: e.g. "swin-tiny"; all names are below, and in `patchword.names` for completion in an editor.
 
     features: return the stages without norm and head; the output is the feature map of every stage, and `strides` and
         `widths` describe them.
@@ -67,3 +71,6 @@ def create(
     else:
         model = REGISTRY.create(name, **overrides)
     return backbone_of(model, name) if features else model
+
+
+create.__doc__ = f"{getdoc(create)}\n\nThe models and their fields:\n\n{catalogue(REGISTRY)}\n"

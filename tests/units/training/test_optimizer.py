@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from patchword.models import create
+from patchword import create
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.optimizer import UncorrectedAdamW, adamw, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupLinear

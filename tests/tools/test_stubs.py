@@ -1,0 +1,71 @@
+"""tools/stubs.py: what editors complete, and that the files it writes are up to date."""
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import jedi
+import pytest
+
+import patchword
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def stubs():
+    spec = spec_from_file_location("stubs", ROOT / "tools" / "stubs.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def completions(code: str) -> list[str]:
+    """What the language server proposes at the end of a user's script."""
+    lines = code.split("\n")
+    script = jedi.Script(code, path=ROOT / "src" / "script.py", project=jedi.Project(ROOT / "src"))
+    return [found.name for found in script.complete(len(lines), len(lines[-1]))]
+
+
+def test_the_files_are_up_to_date(stubs):
+    old = [path.name for path, text in stubs.files().items() if path.read_text() != text]
+    assert not old, "run `make stubs`"
+
+
+def test_every_model_has_a_constant():
+    constants = {
+        name: value for name, value in vars(patchword.names).items() if isinstance(value, str) and name[0] != "_"
+    }
+    assert sorted(constants.values()) == sorted(patchword.list_models())
+    assert patchword.names.swin_tiny == "swin-tiny"
+
+
+@pytest.mark.parametrize(
+    ("code", "proposed"),
+    [
+        ("patchword.names.swin_t", ["swin_tiny", "swin_tiny_384"]),
+        ('patchword.create("swin-tiny", win', ["window="]),
+        ('patchword.create("bert-base", voc', ["vocabulary="]),
+        ('patchword.create("swin-tiny", pretr', ["pretrained="]),
+        ('patchword.create("swin-tiny").card.lab', ["labels"]),
+        ("patchword.list_m", ["list_models"]),
+        ("patchword.models.swin.SwinC", ["SwinConfig"]),
+    ],
+)
+def test_a_language_server_completes(code, proposed):
+    assert completions(f"import patchword\n\n{code}") == proposed
+
+
+def test_every_field_of_every_family_is_completed():
+    fields = completions('import patchword\n\npatchword.create("vit-base-16", ')
+    for family in patchword.models.REGISTRY.families:
+        config = next(iter(family.variants.values())).config
+        assert {f"{name}=" for name in vars(config)} <= set(fields), family.name
+
+
+def test_help_lists_every_model_and_field():
+    text = " ".join(patchword.create.__doc__.split())
+    for family in patchword.models.REGISTRY.families:
+        assert f"models: {', '.join(family.names())}" in text
+        config = next(iter(family.variants.values())).config
+        assert f"{type(config).__module__}.{type(config).__name__}" in text
+        assert all(f" {name}: " in text for name in vars(config)), family.name

@@ -1,0 +1,96 @@
+"""Write what editors complete: the names of all models, and the fields of each family as arguments of `create`.
+
+`make stubs` runs this file after a model or a field was added. It writes two files of the package:
+
+names.py      a constant per model: patchword.names.swin_tiny
+__init__.pyi  the types of the public functions, with one signature of `create` per family
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from inspect import signature
+from pathlib import Path
+
+import patchword
+from patchword.models import REGISTRY
+from patchword.models.catalogue import field_types
+from patchword.models.registry import Family
+
+PACKAGE = Path(patchword.__file__).parent
+FEATURES = {False: "features: Literal[False] = False", True: "features: Literal[True]"}
+WEIGHTS = "pretrained: bool = False, download: bool = False"
+
+
+def names() -> str:
+    """Return the content of names.py."""
+    constants = [f'{name.replace("-", "_")}: Final = "{name}"' for name in REGISTRY.names()]
+    head = '"""The names of all models, for completion in an editor. `make stubs` writes this file."""'
+    return "\n".join([head, "", "from typing import Final", "", *constants, ""])
+
+
+def stub() -> str:
+    """Return the content of __init__.pyi, formatted."""
+    others = {name: home for name, home in patchword._HOMES.items() if name != "create"}
+    imports = [
+        "from patchword import models as models",
+        "from patchword import names as names",
+        "from patchword.core.card import ConfigValue",
+        "from patchword.layers.model import Model",
+        "from patchword.layers.pyramid import Backbone",
+        *sorted({f"from {kind.__module__} import {kind.__name__}" for kind in map(_model, REGISTRY.families)}),
+        *(f"from patchword.{home} import {name} as {name}" for name, home in others.items()),
+    ]
+    text = "\n".join(
+        [
+            "# Types of the public functions. `make stubs` writes this file from the registry of models.",
+            "from typing import TYPE_CHECKING, Literal, overload",
+            "if TYPE_CHECKING:  # so that mypy resolves the modules before the package that imports them all",
+            *(f"    {line}" for line in imports),
+            "__version__: str",
+            *(line for family in REGISTRY.families for line in _overloads(family)),
+            *_any_name(),
+        ]
+    )
+    return _formatted(text)
+
+
+def _overloads(family: Family) -> Iterator[str]:
+    """Yield the signatures of `create` for a family: of its models and, for images, of their feature maps."""
+    names = f"Literal[{', '.join(map(repr, family.names()))}]"
+    own = ", ".join(f"{name}: {kind} = ..." for name, kind in field_types(family).items())
+    results = {False: _model(family).__name__} | ({True: "Backbone"} if family.reads == "images" else {})
+    for features, result in results.items():
+        yield "@overload"
+        yield f"def create(name: {names}, /, *, {FEATURES[features]}, {WEIGHTS}, {own}) -> {result}: ..."
+
+
+def _any_name() -> Iterator[str]:
+    """Yield the signatures for a name that is not known before the program runs."""
+    for features, result in {False: "Model", True: "Backbone"}.items():
+        yield "@overload"
+        yield f"def create(name: str, /, *, {FEATURES[features]}, {WEIGHTS}, **overrides: ConfigValue) -> {result}: ..."
+
+
+def _model(family: Family) -> type:
+    found = signature(family.build).return_annotation
+    assert isinstance(found, type), f"the return type of {family.name}'s build function is not a class"
+    return found
+
+
+def _formatted(text: str) -> str:
+    for command in (["check", "--quiet", "--select", "I", "--fix"], ["format"]):
+        words = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(PACKAGE / "__init__.pyi"), "-"]
+        text = subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+    return text
+
+
+def files() -> dict[Path, str]:
+    """Return the files with what they should contain."""
+    return {PACKAGE / "names.py": names(), PACKAGE / "__init__.pyi": stub()}
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.write_text(text)
+        print(path.name)
