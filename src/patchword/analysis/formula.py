@@ -7,7 +7,7 @@ the two products, query x key and weights x value, between the tokens that atten
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -207,7 +207,7 @@ def first_stage(card: Card) -> Sizes:
     REGISTRY.require_images(card.model)
     with torch.device("meta"):
         backbone = backbone_of(REGISTRY.create(card.model, **card.config), card.model).eval()
-        _, channels, height, width = backbone(REGISTRY.example(card))[0].shape
+        _, channels, height, width = backbone(cast(Tensor, REGISTRY.example(card)))[0].shape
     found: dict[str, Any] = {
         "window": card.config.get("window"),
         "stripe": card.config.get("stripes", (None,))[0],

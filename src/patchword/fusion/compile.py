@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from patchword.fusion.buckets import MOST_BUCKETS, BucketedGraphs
 from patchword.fusion.rules import fuse
 from patchword.kernels.common.availability import run_self_tests
+from patchword.layers.model import Model
+from patchword.layers.pyramid import Backbone
 
 Run = Callable[..., Any]
 _GRAPHS, _WARN_LIMIT = "triton.cudagraphs", "triton.cudagraph_dynamic_shape_warn_limit"
@@ -31,6 +33,24 @@ class FirstMicrobatchGraph:
     @cached_property
     def weights(self) -> list[nn.Parameter]:
         return list(self.model.parameters())
+
+
+@overload
+def compile(
+    model: Model, *, training: bool = False, dynamic: bool | None = None, cuda_graphs: bool = True
+) -> Callable[..., Tensor]: ...
+
+
+@overload
+def compile(
+    model: Backbone, *, training: bool = False, dynamic: bool | None = None, cuda_graphs: bool = True
+) -> Callable[..., list[Tensor]]: ...
+
+
+@overload
+def compile(
+    model: nn.Module, *, training: bool = False, dynamic: bool | None = None, cuda_graphs: bool = True
+) -> Callable[..., Any]: ...
 
 
 def compile(

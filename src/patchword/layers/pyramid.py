@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from torch import Tensor, nn
 
@@ -55,6 +55,11 @@ class Backbone(nn.Module):
     """
 
     card: Card  # set by the registry: the model's name and sizes
+
+    if TYPE_CHECKING:
+
+        def __call__(self, images: Tensor) -> list[Tensor]:
+            """Call `forward` and the hooks."""
 
     def __init__(self, stages: Sequence[Stage | ConvStage]) -> None:
         super().__init__()

@@ -192,3 +192,8 @@ class PretrainingHead(nn.Module):
     def forward(self, tokens: Tensor, text: Text, table: Tensor) -> tuple[Tensor | TokenLosses, Tensor]:
         """Return (count, vocabulary), or the losses, and (texts, 2)."""
         return self.words(tokens, text, table), self.linear(self.dropout(self.pool(tokens, text)))
+
+
+def split_objectives(output: Tensor | tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor | None]:
+    """Return the logits of the words, and those of the second objective if the head is a PretrainingHead."""
+    return output if isinstance(output, tuple) else (output, None)

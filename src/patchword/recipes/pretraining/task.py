@@ -19,6 +19,7 @@ from patchword.data.randomness import order
 from patchword.data.text.batching.batches import TextBatch, prefetch_batches
 from patchword.data.text.batching.packing import pack_by_tokens
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.layers.heads.text import split_objectives
 from patchword.layers.text.model import TextModel
 from patchword.objectives.text import MaskedWords
 from patchword.recipes.pretraining.checks import check_named
@@ -100,8 +101,7 @@ def judge(
         batch = held.batch(index)
         follow = parting = 0.0
         with autocast(precision, texts.form.device):
-            answer = model(batch.text)
-        scores, following = answer if isinstance(answer, tuple) else (answer, None)
+            scores, following = split_objectives(model(batch.text))
         targets = batch.asked_targets
         loss = float(F.cross_entropy(scores.float(), targets, reduction="sum"))
         right = float((scores.argmax(-1) == targets).sum())

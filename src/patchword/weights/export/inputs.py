@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -159,7 +159,7 @@ class _TextAdapter(nn.Module):
         self.model = model
 
     def forward(self, ids: Tensor, segments: Tensor, mask: Tensor) -> Tensor:
-        return cast(Tensor, self.model(Text(ids, segments, mask.bool())))
+        return self.model(Text(ids, segments, mask.bool()))
 
 
 def _about(card: Card) -> dict[str, str]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.data.text.batching.assembly import add_special_tokens
+from patchword.layers.heads.text import split_objectives
 from patchword.recipes.text.inference.reader import Reader
 
 
@@ -60,8 +61,7 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
         raise UserError("the text is longer than the maximum of the model", expected=expected, got=f"{len(ids):,}")
     places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
     batch = Text(torch.as_tensor(ids).long()[None], predict_at=places).to(reader.form.device)
-    answer = reader.model(batch)
-    scores = (answer[0] if isinstance(answer, tuple) else answer).float().cpu()
+    scores = split_objectives(reader.model(batch))[0].float().cpu()
     return [
         _gap(reader, text, (int(found.starts[gap]), int(found.ends[gap])), row, top, pieces)
         for gap, row in zip(gaps, scores, strict=True)

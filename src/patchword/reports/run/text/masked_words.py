@@ -8,6 +8,7 @@ from patchword.core.text import Text
 from patchword.data.text.batching.masking import Masking
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.layers.heads.text import split_objectives
 from patchword.layers.model import Model
 from patchword.recipes.pretraining.parts import MaskedTokens
 from patchword.recipes.pretraining.splits import CorpusSplit, DataSplit
@@ -68,8 +69,7 @@ def _sentence(model: Model, tokenizer: Tokenizer, held: CorpusSplit, masking: Ma
 def fill(model: Model, ids: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
     """Return the most probable words per mask and their probabilities: (tokens,), (masks,) -> (masks, predictions)."""
     device = next(model.parameters()).device
-    answer = model(Text(ids[None], predict_at=places).to(device))
-    scores = answer[0] if isinstance(answer, tuple) else answer
+    scores, _ = split_objectives(model(Text(ids[None], predict_at=places).to(device)))
     best = scores.float().softmax(-1).topk(_PREDICTIONS, dim=-1)
     return best.indices.cpu(), best.values.cpu()
 
