@@ -469,6 +469,12 @@ FAMILIES = {
     "albert-base": {**TINY_TEXT, "head": "words"},
     "distilbert-base": {**TINY_TEXT, "head": "words"},
     "gpt2-small": {**TINY_TEXT, "head": "words"},
+    "gpt": {**TINY_TEXT, "hidden": 128, "head": "words"},
+    "ernie-base": {**TINY_TEXT, "head": "words"},
+    "tinybert-4-312": {**TINY_TEXT, "head": "words"},
+    "mobilebert": {**TINY_TEXT, "head": "words"},
+    "bigbird-base": {**TINY_TEXT, "head": "words"},
+    "xlm-en": {**TINY_TEXT, "hidden": 128, "head": "words"},
 }
 
 
