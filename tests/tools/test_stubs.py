@@ -7,6 +7,8 @@ import jedi
 import pytest
 
 import patchword
+from patchword.models import REGISTRY
+from patchword.models.field_meanings import FIELD_MEANINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,15 +59,22 @@ def test_a_language_server_completes(code, proposed):
 
 def test_every_field_of_every_family_is_completed():
     fields = completions('import patchword\n\npatchword.create("vit-base-16", ')
-    for family in patchword.models.REGISTRY.families:
+    for family in REGISTRY.families:
         config = next(iter(family.variants.values())).config
         assert {f"{name}=" for name in vars(config)} <= set(fields), family.name
 
 
 def test_help_lists_every_model_and_field():
     text = " ".join(patchword.create.__doc__.split())
-    for family in patchword.models.REGISTRY.families:
+    for family in REGISTRY.families:
         assert f"models: {', '.join(family.names())}" in text
         config = next(iter(family.variants.values())).config
         assert f"{type(config).__module__}.{type(config).__name__}" in text
         assert all(f" {name}: " in text for name in vars(config)), family.name
+
+
+def test_every_field_has_a_meaning():
+    used = {name for family in REGISTRY.families for name in vars(next(iter(family.variants.values())).config)}
+    assert set(FIELD_MEANINGS) == used
+    assert all(f"\n    {name}: {meaning}" in patchword.create.__doc__ for name, meaning in FIELD_MEANINGS.items())
+    assert "\nwindow: side of a window in tokens\n" in f"{patchword.models.swin.SwinConfig.__doc__}\n"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid
+from patchword.models.catalogue import describe_fields
 from patchword.models.registry import Registry
 from patchword.models.seq2seq import lstm_translation, transformer
 from patchword.models.text import (
@@ -55,6 +56,7 @@ REGISTRY = Registry(
         over_vectors.FAMILY,
     )
 )
+describe_fields(REGISTRY)
 
 
 def list_models(pattern: str = "*") -> list[str]:

@@ -2,18 +2,29 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
+from inspect import cleandoc
 from textwrap import indent, wrap
 from typing import Any, get_type_hints
 
 from patchword.core.type_names import in_python
+from patchword.models.field_meanings import FIELD_MEANINGS
 from patchword.models.registry import Family, Registry
 
 _WIDTH = 100
 
 
 def catalogue(registry: Registry) -> str:
-    """Return all families: the names of their models, and the fields that can be overridden."""
-    return "\n\n".join("\n".join(_lines(family)) for family in registry.families)
+    """Return all families: the names of their models, and the fields that can be overridden, with their meaning."""
+    families = ["\n".join(_lines(family)) for family in registry.families]
+    meanings = [f"    {name}: {meaning}" for name, meaning in FIELD_MEANINGS.items()]
+    return "\n\n".join([*families, "\n".join(["What the fields mean", *meanings])])
+
+
+def describe_fields(registry: Registry) -> None:
+    """Add the meaning of its fields to the docstring of each config, e.g. for `help(SwinConfig)`."""
+    for config in {_config(family) for family in registry.families}:
+        lines = [f"{field.name}: {FIELD_MEANINGS.get(field.name, '')}" for field in fields(config)]
+        config.__doc__ = "\n".join([cleandoc(config.__doc__ or ""), "", *lines])
 
 
 def field_types(family: Family) -> dict[str, str]:
