@@ -1,11 +1,9 @@
 """Pretrained models by name, against a hub on the loopback."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 import torch
 import transformers
@@ -26,7 +24,9 @@ from patchword.weights.hub.download import fetch
 from patchword.weights.hub.files import choose_files, is_complete
 from patchword.weights.hub.name import HubName
 from support.helpers import TINY_TEXT, pixels, randomise
-from support.hub.loopback_hub import LoopbackHub, Repository, serving
+from support.hub.connection import connected
+from support.hub.loopback_hub import LoopbackHub, Repository
+from support.hub.repositories import VOCABULARY, bert, sentence_encoder, vit
 from support.material import write_classes
 
 NAME = HubName("maker", "model")
@@ -36,19 +36,9 @@ WEIGHTS = bytes(range(256)) * 4000
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LoopbackHub]:
-    """A hub, and an empty cache. huggingface_hub reads its environment once, so its constants are changed."""
-    with serving(LoopbackHub()) as served:
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-        monkeypatch.setattr(constants, "ENDPOINT", served.endpoint)
-        template = served.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
-        monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between two attempts of huggingface_hub
-        huggingface_hub.close_session()
+    """A hub, and an empty cache."""
+    with connected(monkeypatch, tmp_path / "cache") as served:
         yield served
-        huggingface_hub.close_session()
 
 
 @pytest.fixture
@@ -356,43 +346,6 @@ def test_models_pretrained_lists_the_table(command):
 # End to end
 
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat"]
-
-
-def vit(folder: Path) -> transformers.PreTrainedModel:
-    """A tiny ViT with the preprocessor settings of another data set."""
-    config = transformers.ViTConfig(
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        image_size=32,
-        patch_size=8,
-        num_labels=3,
-        id2label={0: "ant", 1: "bee", 2: "cow"},
-    )
-    model = randomise(transformers.ViTForImageClassification(config)).eval()
-    model.save_pretrained(folder)
-    settings = {"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4], "size": {"height": 32, "width": 32}}
-    (folder / "preprocessor_config.json").write_text(json.dumps(settings))
-    return model
-
-
-def bert(folder: Path) -> transformers.PreTrainedModel:
-    config = transformers.BertConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=16,
-    )
-    model = randomise(transformers.BertForMaskedLM(config)).eval()
-    model.save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    return model
-
-
 def test_a_vit_by_name_equals_transformers(hub, command, tmp_path):
     theirs = vit(tmp_path / "vit")
     hub.repositories["maker/vit"] = Repository.of_folder(tmp_path / "vit")
@@ -500,13 +453,7 @@ def test_a_family_by_name_equals_transformers(hub, tmp_path, model):
 
 def test_a_sentence_model_by_name_is_that_of_its_folder(hub, tmp_path):
     folder = tmp_path / "sentences"
-    bert(folder).bert.save_pretrained(folder)
-    kinds = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
-    modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds.items()]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "1_Pooling").mkdir()
-    pooling = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    sentence_encoder(folder)
     hub.repositories["maker/sentences"] = Repository.of_folder(folder)
     ours, expected = patchword.load("hf:maker/sentences", download=True), patchword.load(folder)
     tokens = torch.tensor([[2, 5, 6, 7, 3]])
