@@ -11,6 +11,7 @@ import transformers
 from torch import Tensor
 
 import patchword
+from patchword.core.errors import UserError
 from patchword.core.text import Packed, Text
 from support.helpers import TINY_TEXT, assert_sharp, difference, randomise, swap_heads, texts, tiny_text
 from support.parity import first_drift
@@ -255,3 +256,9 @@ def test_the_class_head_of_tinyberts_authors_has_a_relu():
     by_hand = torch.nn.functional.linear(pooled.relu(), plain.head.linear.weight, plain.head.linear.bias)
     assert difference(theirs(batch("tinybert")), by_hand) < 1e-6
     assert difference(theirs(batch("tinybert")), plain(batch("tinybert"))) > 1e-2
+
+
+def test_an_xlm_that_they_cannot_build_is_not_written(tmp_path):
+    with pytest.raises(UserError, match="no such XLM: expected a feed-forward of width 128, got 64"):
+        patchword.save(tiny_text("xlm-en"), tmp_path, layout="huggingface")
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchword.core.card import Card
+from patchword.core.errors import UserError
 from patchword.weights.names.text.huggingface_text import Head, TextNames
 
 _OURS = "encoder.blocks.{i}."
@@ -19,7 +20,14 @@ class XlmNames(TextNames):
         return values
 
     def write_config(self, card: Card) -> dict[str, Any]:
-        languages = card.config["languages"]
+        width, hidden, languages = (card.config[field] for field in ("width", "hidden", "languages"))
+        if hidden != 4 * width:
+            raise UserError(
+                "huggingface has no such XLM",
+                expected=f"a feed-forward of width {4 * width}",
+                got=hidden,
+                hint='use layout="patchword"',
+            )
         return super().write_config(card) | {"n_langs": languages or 1, "use_lang_emb": bool(languages)}
 
 
