@@ -1,10 +1,10 @@
 """Errors in the user's data, raised at once or collected into one report.
 
-By default the first fault is raised. Inside `one_report()` every fault is collected and all of them are raised together
-at the end, so that a user fixes a file once and not row by row. A reader reports a fault and continues with the next
-row:
+By default the first fault is raised. Inside `collect_faults()` every fault is collected and all of them are raised
+together at the end, so that a user fixes a file once and not row by row. A reader reports a fault and continues with
+the next row:
 
-    with one_report() as report:
+    with collect_faults() as report:
         rows = report.attempt(read_table, path, columns)
 """
 
@@ -28,6 +28,11 @@ class Fault:
 
     kind: str
     error: UserError
+
+    @classmethod
+    def of(cls, error: UserError, kind: str = "") -> "Fault":
+        """Return the fault of an error; without `kind`, faults with similar messages are of the same kind."""
+        return cls(kind or _kind(error.what), error)
 
     @property
     def line(self) -> str:
@@ -53,16 +58,22 @@ class DataError(UserError):
 
 @dataclass
 class FaultReport:
-    """The faults found so far. doubts: warnings, which raise nothing."""
+    """The faults found so far.
+
+    doubts: warnings, which raise nothing. skips: a few faulty samples are skipped, see `patchword.data.skipping`;
+    skipped: those samples.
+    """
 
     faults: list[Fault] = field(default_factory=list)
     doubts: list[Fault] = field(default_factory=list)
+    skips: bool = False
+    skipped: list[Fault] = field(default_factory=list)
 
     def add(self, error: UserError, kind: str = "") -> None:
         if isinstance(error, DataError):
             self.faults += error.faults
         else:
-            self.faults.append(Fault(kind or _kind(error.what), error))
+            self.faults.append(Fault.of(error, kind))
 
     def attempt(self, work: Callable[P, Found], *arguments: P.args, **named: P.kwargs) -> Found | None:
         """Return the result of `work`, or None if it raised a UserError, which is then added to the report."""
@@ -73,23 +84,27 @@ class FaultReport:
             return None
 
     def finish(self) -> None:
-        """Raise the collected faults; a single fault is raised as it is."""
-        if len(self.faults) == 1:
+        """Raise the collected faults, if there are any, with the skipped samples; a single one is raised as it is."""
+        if not self.faults:
+            return
+        if len(self.faults + self.skipped) == 1:
             raise self.faults[0].error
-        if self.faults:
-            raise DataError(self.faults)
+        raise DataError(self.faults + self.skipped)
 
 
 _current: ContextVar[FaultReport | None] = ContextVar("report", default=None)
 
 
 @contextmanager
-def collect_faults() -> Iterator[FaultReport]:
-    """Collect the faults reported inside the block and raise them at its end; a nested report joins the outer one."""
+def collect_faults(skip: bool = False) -> Iterator[FaultReport]:
+    """Collect the faults reported inside the block and raise them at its end; a nested report joins the outer one.
+
+    skip: a few faulty samples, such as an image that cannot be read, are skipped and are no faults.
+    """
     if (outer := _current.get()) is not None:
         yield outer
         return
-    report = FaultReport()
+    report = FaultReport(skips=skip)
     token = _current.set(report)
     try:
         yield report
@@ -126,8 +141,14 @@ def warn(kind: str, what: str) -> None:
 
 
 def is_collecting() -> bool:
-    """True inside `one_report()`."""
+    """True inside `collect_faults()`."""
     return _current.get() is not None
+
+
+def skipping_report() -> FaultReport | None:
+    """Return the current report if it skips faulty samples, else None."""
+    report = _current.get()
+    return report if report is not None and report.skips else None
 
 
 def fault_lines(faults: Iterable[Fault], most: int | None = SHOWN) -> list[str]:

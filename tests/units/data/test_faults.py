@@ -19,6 +19,7 @@ from patchword.data.image import decoding, image_file, images, listing
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.named_datasets import open_source
 from patchword.data.image.sources import IdxSource
+from patchword.data.skipping import FaultySamples
 from patchword.recipes.checking import check_data
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
@@ -441,12 +442,13 @@ def test_headers_alone_are_read_of_a_set_too_large_to_decode_first(tmp_path, mon
     write_classes(tmp_path, count=10)
     whole = write_picture(tmp_path / "cat" / "3.png", mode="RGB", size=(64, 64)).read_bytes()
     (tmp_path / "cat" / "3.png").write_bytes(whole[: len(whole) // 2])
-    pixels = images.load_pixels(sorted(tmp_path.glob("*/*.png")), ImageFormat(8, 1))
+    files, faulty = [(path, path.parent.name) for path in sorted(tmp_path.glob("*/*.png"))], FaultySamples("", "images")
+    pixels, _ = images.load_pixels(files, ImageFormat(8, 1), faulty)
     with pytest.raises(UserError, match=r"cannot read the image .*cat/3\.png"):
         pixels.take(torch.arange(len(pixels.paths)))
     (tmp_path / "dog" / "4.png").write_text("none")
     with pytest.raises(UserError, match=r"cannot read the image .*dog/4\.png"):
-        images.load_pixels(sorted(tmp_path.glob("*/*.png")), ImageFormat(8, 1))
+        images.load_pixels(files, ImageFormat(8, 1), faulty)
     assert len(decoding.read_header(tmp_path / "cat" / "3.png")) == 3
 
 

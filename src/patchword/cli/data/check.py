@@ -25,7 +25,8 @@ def check(
 ) -> None:
     """Find everything that is wrong with images or texts, without training.
 
-    Training makes the same check before its first step. Every image is decoded (training reads only the headers of a
+    Training makes the same check before its first step; a few unreadable images or rows with empty cells do not stop
+    it, they are skipped with a warning. Every image is decoded (training reads only the headers of a
     set with more than 200,000 images that does not fit in memory), every row of every file is checked, and all faults
     are reported at once, by file and row: images that are truncated, empty or far too large, classes without images,
     rows of the wrong length, labels that are missing or unknown, text that is not UTF-8, answers that do not occur in

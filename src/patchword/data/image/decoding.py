@@ -12,10 +12,11 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.data.faults import is_collecting, report_fault
+from patchword.data.faults import is_collecting
 from patchword.data.image.image_file import ALLOWING, decode_image, read_header, read_image, warn_image
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.progress import Progress
+from patchword.data.skipping import FaultySamples
 
 _AT_ONCE = 256
 _METHODS = {
@@ -25,6 +26,8 @@ _METHODS = {
     "lanczos": Image.Resampling.LANCZOS,
 }
 TOO_LARGE = "an image with too many pixels"
+UNREADABLE = "an image that cannot be read"
+LabelledFile = tuple[Path, str]  # an image file and its class
 Found = TypeVar("Found")
 
 
@@ -71,16 +74,18 @@ def _centre(image: Image.Image, width: int, height: int) -> Image.Image:
     return image.crop((left, top, left + width, top + height))
 
 
-def check_images(paths: Sequence[Path], progress: Progress | None = None, whole: bool = True) -> None:
-    """Read every image and report faults. whole: decode all pixels, not only the header."""
-    for _ in map_images(paths, (lambda path: read_image(path, 3)) if whole else read_header, progress):
-        pass
+def check_images(
+    files: Sequence[LabelledFile], faulty: FaultySamples, progress: Progress | None = None, whole: bool = True
+) -> list[bool]:
+    """Read every image; return which ones are readable. whole: decode all pixels, not only the header."""
+    read = map_images(files, (lambda path: read_image(path, 3)) if whole else read_header, faulty, progress)
+    return [found is not None for found in read]
 
 
 def map_images(
-    paths: Sequence[Path], work: Callable[[Path], Found], progress: Progress | None
+    files: Sequence[LabelledFile], work: Callable[[Path], Found], faulty: FaultySamples, progress: Progress | None
 ) -> Iterator[Found | None]:
-    """Yield the result of `work` for each image, computed in parallel; a failure is reported and yields None."""
+    """Yield the result of `work` for each image, computed in parallel; a failure is a faulty sample and yields None."""
 
     def tried(path: Path) -> Found | UserError:
         try:
@@ -89,13 +94,14 @@ def map_images(
             return error
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for start in range(0, len(paths), _AT_ONCE):
-            some = paths[start : start + _AT_ONCE]
-            for path, found in zip(some, pool.map(tried, some), strict=True):
+        for start in range(0, len(files), _AT_ONCE):
+            some = files[start : start + _AT_ONCE]
+            for (path, label), found in zip(some, pool.map(tried, (path for path, _ in some)), strict=True):
                 if isinstance(found, UserError):
-                    report_fault(found, TOO_LARGE if ALLOWING in found.hint else "an image that cannot be read")
+                    faulty.add(found, TOO_LARGE if ALLOWING in found.hint else UNREADABLE, label)
                 elif is_collecting():
                     warn_image(path)
                 yield None if isinstance(found, UserError) else found
             if progress:
-                progress(start + len(some), len(paths))
+                progress(start + len(some), len(files))
+    faulty.finish(label for _, label in files)

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
-from patchword.data.image.decoding import check_images, decode, map_images
+from patchword.data.image.decoding import LabelledFile, check_images, decode, map_images
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.progress import Progress
 from patchword.data.randomness import order
+from patchword.data.skipping import FaultySamples
 
 MEMORY = 2 * 2**30  # maximum bytes of decoded images in memory
 WHOLE = 200_000  # maximum images that are fully checked before training if they do not fit in memory
@@ -144,20 +145,24 @@ class Images:
         return replace(self, labels=renumbered[self.labels], classes=tuple(classes))
 
 
-def load_pixels(paths: Sequence[Path], format: ImageFormat, progress: Progress | None = None) -> Pixels:
+def load_pixels(
+    files: Sequence[LabelledFile], format: ImageFormat, faulty: FaultySamples, progress: Progress | None = None
+) -> tuple[Pixels, Tensor]:
     """Read every image once, so that corrupt ones are reported before training; keep them in memory if they fit.
 
+    Return the pixels of the readable images, and the indices of those.
     If they do not fit and there are more than `WHOLE`, only the headers are read, since decoding would take as long as
     an epoch. A truncated image is then an error when a batch reads it.
     """
-    if len(paths) * prod(format.shape) > MEMORY:
-        check_images(paths, progress, whole=len(paths) <= WHOLE)
-        return OnDisk(tuple(paths), format)
-    found = torch.zeros(len(paths), *format.shape, dtype=torch.uint8)
-    for row, pixels in enumerate(map_images(paths, lambda path: decode(path, format), progress)):
+    if len(files) * prod(format.shape) > MEMORY:
+        good = torch.tensor(check_images(files, faulty, progress, whole=len(files) <= WHOLE)).nonzero()[:, 0]
+        return OnDisk(tuple(files[row][0] for row in good.tolist()), format), good
+    found = torch.zeros(len(files), *format.shape, dtype=torch.uint8)
+    read = torch.zeros(len(files), dtype=torch.bool)
+    for row, pixels in enumerate(map_images(files, lambda path: decode(path, format), faulty, progress)):
         if pixels is not None:
-            found[row] = pixels
-    return InMemory(found)
+            found[row], read[row] = pixels, True
+    return InMemory(found if read.all() else found[read]), read.nonzero()[:, 0]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from patchword.data.faults import attempt, report_fault, warn
 from patchword.data.image.archives import entries
 from patchword.data.image.sources import IMAGE_SUFFIXES, ListedSource
 from patchword.data.image.splits import Split
+from patchword.data.skipping import FaultySamples
 
 NOT_AN_IMAGE = "a file in a class folder that is ignored: its suffix is not an image's"
 NOT_A_FILE = "a folder, a pipe or a device with the suffix of an image"
@@ -116,25 +117,34 @@ def _archived(archive: Path, name: PurePosixPath, depth: int, has_parts: bool) -
 
 def manifest_source(path: Path) -> ListedSource:
     """Read CSV or JSON lines with the fields `path`, `label`, optionally `split`; paths are relative to the file."""
-    any_row, rows = False, list[Row]()
+    rows, labels, faulty = list[Row](), list[str](), FaultySamples(str(path), "rows", training=True)
     for line, read in _records(path):
-        any_row = True
-        if (row := attempt(_row, path, line, read)) is not None:
+        record = attempt(_json_record, path, line, read) if isinstance(read, str) else read
+        labels.append("" if record is None or record.get("label") is None else str(record["label"]))
+        if record is not None and (error := _missing(path, line, record)) is not None:
+            faulty.add(error, label=labels[-1])
+        elif record is not None and (row := attempt(_row, path, line, record)) is not None:
             rows.append(row)
-    if not any_row:
+    if not labels:
         raise UserError(f"{path} lists no images")
+    faulty.finish(labels)
     return ListedSource(path.stem, tuple(rows))
 
 
-def _row(path: Path, line: int, read: dict[str, object] | str) -> Row:
-    record = _json_record(path, line, read) if isinstance(read, str) else read
+def _missing(path: Path, line: int, record: dict[str, object]) -> UserError | None:
+    """Return an error for a row without path, label or image file."""
     if missing := [field for field in ("path", "label") if record.get(field) in (None, "")]:
-        raise UserError(f"{path}, line {line}: no {missing[0]}", expected="path and label", got=list(record))
+        return UserError(f"{path}, line {line}: no {missing[0]}", expected="path and label", got=list(record))
     if str(record["label"]).strip().casefold() == "nan":
-        raise UserError(f"{path}, line {line}: the label is NaN", hint="fill it, or remove the row")
+        return UserError(f"{path}, line {line}: the label is NaN", hint="fill it, or remove the row")
     image = path.parent / str(record["path"])
     if "\0" in str(image) or not image.is_file():
-        raise UserError(f"{path}, line {line}: there is no image {image}".replace("\0", "\\0"))
+        return UserError(f"{path}, line {line}: there is no image {image}".replace("\0", "\\0"))
+    return None
+
+
+def _row(path: Path, line: int, record: dict[str, object]) -> Row:
+    image = path.parent / str(record["path"])
     if not Path(os.path.normpath(image.absolute())).is_relative_to(path.parent.absolute()):
         warn("an image outside the manifest's folder", f"{path}, line {line}: {image}")
     split = str(record.get("split") or "train").strip().lower()

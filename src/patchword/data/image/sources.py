@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, get_args
@@ -19,6 +20,7 @@ from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images, in_memory, load_pixels
 from patchword.data.image.splits import Part, Split, has_test, has_validation, in_split
 from patchword.data.progress import Progress
+from patchword.data.skipping import FaultySamples
 
 COLOR_SAMPLE = 64  # images that are looked at to find out whether a data set has colours
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -159,24 +161,30 @@ class ListedSource:
         numbers = {label: number for number, label in enumerate(classes)}
         labels = torch.tensor([numbers[label] for _, label, _ in self.rows])
         chosen = self._in_split(part, labels).nonzero()[:, 0]
-        paths = [self.rows[row][0] for row in chosen.tolist()]
-        pixels = load_pixels(paths, format, progress)
-        origin = f"{len(self.rows):,} image files"
+        pixels, good = load_pixels(self._files(chosen.tolist()), format, self._faulty(part), progress)
+        origin, chosen = f"{len(self.rows):,} image files", chosen[good]
         return Images(self.name, origin, pixels, labels[chosen], classes, self.keys()[chosen])
 
     def has_color(self) -> bool:
         sample = self.rows[:: -(-len(self.rows) // COLOR_SAMPLE) or 1]
-        return any(attempt(is_color, path) for path, _, _ in sample)
+        return any(_has_color(path) for path, _, _ in sample)
 
     def check(self, format: ImageFormat) -> None:
         self._check_classes()
         parts: list[Split] = ["validation", "test"] if self.has_validation else ["test"]
-        check_images([self.rows[row][0] for part in parts for row in self._rows_of(part)])
+        for part in parts:
+            check_images(self._files(self._rows_of(part)), self._faulty(part))
 
     def examine(self, progress: Progress | None = None) -> int:
         attempt(self._check_classes)
-        check_images([path for path, _, _ in self.rows], progress)
+        check_images(self._files(range(len(self.rows))), self._faulty("all"), progress)
         return len(self.rows)
+
+    def _files(self, rows: Iterable[int]) -> list[tuple[Path, str]]:
+        return [self.rows[row][:2] for row in rows]
+
+    def _faulty(self, part: Part) -> FaultySamples:
+        return FaultySamples(f"{self.name}, {part} split", "images", training=part == "train")
 
     def _check_classes(self) -> None:
         """Refuse too few classes; warn of classes without training images and of duplicates."""
@@ -205,3 +213,11 @@ class ListedSource:
 
     def _in_split(self, part: Part, labels: Tensor) -> Tensor:
         return in_split(self.name, part, [given for _, _, given in self.rows], labels, self.keys())
+
+
+def _has_color(path: Path) -> bool:
+    """Return False for an image that cannot be read; it is reported when its pixels are read."""
+    try:
+        return is_color(path)
+    except UserError:
+        return False

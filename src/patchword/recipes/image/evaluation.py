@@ -10,6 +10,8 @@ from patchword.core.safe_yaml import parse_yaml
 from patchword.data.image.batches import Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
+from patchword.data.image.splits import Part
+from patchword.data.skipping import read_usable, skipped_lines
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.distillation.images import token_accuracies
@@ -24,6 +26,7 @@ class ImageEvaluation:
     """The test result of an image classifier.
 
     tokens: the accuracy of the class and of the distillation token alone. on: the images, if not the run's test set.
+    skipped: lines that name the images that cannot be read.
     """
 
     kind: ClassVar[str] = "images"
@@ -32,13 +35,14 @@ class ImageEvaluation:
     images: Images
     tokens: Mapping[str, float] = field(default_factory=dict)
     on: str = ""
+    skipped: Sequence[str] = ()
 
     def lines(self) -> Sequence[str]:
         lines = (
             f"Test Accuracy of the {name.replace('_', ' ')}: {100 * accuracy:.2f}%"
             for name, accuracy in self.tokens.items()
         )
-        return [*([self.on] if self.on else []), *self.scores.lines(), *lines]
+        return [*self.skipped, *([self.on] if self.on else []), *self.scores.lines(), *lines]
 
     def summary(self) -> dict[str, Any]:
         return {**self.scores.summary(), **self.tokens}
@@ -46,16 +50,22 @@ class ImageEvaluation:
 
 def read_test_images(recipe: ImageRecipe, card: Card) -> Images:
     """Return the test part of the recipe's data in the image size and channels of this card."""
-    source = recipe.open_data()
-    return source.read("test", ImageFormat.of(card)).with_classes(card.labels)
+    return _read_skipping(recipe, card, "test")[0]
 
 
-def read_other_images(recipe: ImageRecipe, card: Card) -> tuple[Images, str]:
-    """Return the test split of other data than the run's, or all its images without one; and a description of them."""
-    source = recipe.open_data()
-    images = source.read("test" if source.has_test else "all", ImageFormat.of(card)).with_classes(card.labels)
-    which = "the test images" if source.has_test else "all images, since there is no test split"
-    return images, f"{images.name}: {which} ({len(images):,})"
+def read_other_images(recipe: ImageRecipe, card: Card) -> tuple[Images, str, Sequence[str]]:
+    """Return the test split of other data than the run's, or all its images without one; a description of them, and
+    lines that name skipped images."""
+    has_test = read_usable(recipe.open_data)[0].has_test
+    images, skipped = _read_skipping(recipe, card, "test" if has_test else "all")
+    which = "the test images" if has_test else "all images, since there is no test split"
+    return images, f"{images.name}: {which} ({len(images):,})", skipped
+
+
+def _read_skipping(recipe: ImageRecipe, card: Card, part: Part) -> tuple[Images, Sequence[str]]:
+    """Return the images of a split, and lines that name those that are skipped because they cannot be read."""
+    images, skipped = read_usable(lambda: recipe.open_data().read(part, ImageFormat.of(card)))
+    return images.with_classes(card.labels), skipped_lines(skipped)
 
 
 def evaluate_images(run: RunFolder, recipe: ImageRecipe, device: str) -> ImageEvaluation:
@@ -63,10 +73,10 @@ def evaluate_images(run: RunFolder, recipe: ImageRecipe, device: str) -> ImageEv
     model = run.model().to(target)
     own = parse_yaml((run.folder / "recipe.yaml").read_text(encoding="utf-8"))["data"]
     if recipe.located().data in (own, recipe.model_copy(update={"data": own}).located().data):
-        images, on = read_test_images(recipe, model.card), ""
+        (images, skipped), on = _read_skipping(recipe, model.card, "test"), ""
     else:
-        images, on = read_other_images(recipe, model.card)
+        images, on, skipped = read_other_images(recipe, model.card)
     batches = Batches(images, EVALUATION_BATCH, model.card.normalization, target)
     fast = fuse_on_gpu(model)
     scores, tokens = score(fast, batches.whole(), model.card.labels), token_accuracies(fast, batches.whole())
-    return ImageEvaluation(model, scores, images, tokens, on)
+    return ImageEvaluation(model, scores, images, tokens, on, skipped)

@@ -22,10 +22,12 @@ def print_summary(
     splits: tuple[Images, Images],
     device: torch.device,
     console: Console,
+    skipped: int = 0,
 ) -> None:
     """Print the model, its weights, the input, the data, the device, and settings that are probably a mistake."""
     lines = [
         *_summary(plan, model, *splits),
+        *skipped_line(skipped),
         f"device   {device}, {pick_precision(recipe.precision, device)}",
         *(f"note: {note}" for note in _notes(recipe, plan)),
     ]
@@ -40,6 +42,11 @@ def _summary(plan: ImageModelPlan, model: Model, train: Images, validation: Imag
     yield f"input    {_pixels(plan.format.size)} pixels, {'grey' if plan.format.channels == 1 else 'colour'}"
     held = f"{len(validation):,} for validation"
     yield f"data     {train.name}: {len(train):,} images for training, {held}, {len(train.classes):,} classes"
+
+
+def skipped_line(skipped: int) -> list[str]:
+    """Return the line of a summary that counts the faulty images of all splits."""
+    return [f"skipped  {skipped:,} faulty {'image' if skipped == 1 else 'images'}"] if skipped else []
 
 
 def _weights(plan: ImageModelPlan, labels: tuple[str, ...]) -> str:

@@ -1,6 +1,6 @@
 """Builds the task of image classification from its recipe."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ from patchword.core.card import Normalization
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.faults import Fault, collect_faults
+from patchword.data.faults import FaultReport, collect_faults
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
 from patchword.data.image.sources import ImageSource
 from patchword.data.image.splits import held_out
 from patchword.data.progress import Progress
+from patchword.data.skipping import read_usable
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification
@@ -26,7 +27,7 @@ from patchword.objectives.metrics.classification import score
 from patchword.recipes.image.model import ImageModelPlan, plan_image_model
 from patchword.recipes.image.recipe import ImageDataRecipe, ImageRecipe
 from patchword.recipes.image.summary import print_summary
-from patchword.recipes.notes import print_notes
+from patchword.recipes.notes import print_report
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
@@ -77,8 +78,8 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
         def show(done: int, of: int) -> None:
             status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
-        plan, source, images, notes = read_checked(recipe, show)
-    print_notes(notes, console)
+        plan, source, images, report = read_checked(recipe, show)
+    print_report(report, console)
     classes = int(recipe.model.overrides().get("classes", len(images.classes)))
     labels = images.classes[:classes] + tuple(f"unused {index}" for index in range(len(images.classes), classes))
     images = replace(images, classes=labels)  # fewer classes than labels is an error
@@ -87,7 +88,7 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     model = plan.build(labels)
     if plan.weights is None:
         model.card = replace(model.card, normalization=measured(train))
-    print_summary(recipe, plan, model, (train, validation), device, console)
+    print_summary(recipe, plan, model, (train, validation), device, console, len(report.skipped))
     normalization = model.card.normalization
     return ImageTask(
         recipe,
@@ -100,23 +101,23 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
 
 def read_checked(
     recipe: ImageDataRecipe, progress: Progress
-) -> tuple[ImageModelPlan, ImageSource, Images, Sequence[Fault]]:
-    """Return the model, the source, its training images and possible mistakes; raise one error that lists all faults
-    of the data."""
-    with collect_faults() as report:
+) -> tuple[ImageModelPlan, ImageSource, Images, FaultReport]:
+    """Return the model, the source, its training images and a report with skipped images and possible mistakes; raise
+    one error that lists all faults of the data."""
+    with collect_faults(skip=True) as report:
         source = recipe.open_data()
         plan = plan_image_model(recipe.model, source)
         images = report.attempt(source.read, "train", plan.format, progress)
         report.attempt(source.check, plan.format)
     if images is None:
         raise AssertionError("one_report raises an error for missing parts")  # never reached
-    return plan, source, images, report.doubts
+    return plan, source, images, report
 
 
 def split(source: ImageSource, images: Images, recipe: ImageDataRecipe, format: ImageFormat) -> tuple[Images, Images]:
     """Split the training images from the validation images: those of the source, or some of each class."""
     if source.has_validation:
-        return images, source.read("validation", format).with_classes(images.classes)
+        return images, read_usable(source.read, "validation", format)[0].with_classes(images.classes)
     aside = held_out(images.labels, images.keys, recipe.validation)
     if not aside.any():
         raise UserError(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from patchword.core.device import pick_device
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
+from patchword.data.skipping import read_usable, skipped_lines
 from patchword.layers.model import Model
 from patchword.recipes.image_pretraining.model import load_model
 from patchword.recipes.image_pretraining.recipe import ImagePretrainingRecipe
@@ -25,10 +26,12 @@ class ImagePretrainingEvaluation:
     measures: dict[str, float]
     images: Images
     examples: Examples
+    skipped: Sequence[str] = ()  # lines that name the images that cannot be read
 
     def lines(self) -> Sequence[str]:
         measures = self.measures
         return [
+            *self.skipped,
             f"Test Loss of Masked Pixels: {measures['loss']:.4f}",
             f"Test Loss of the Mean Pixel: {measures['mean_pixel_loss']:.4f}",
             f"Test Error Reduction against the Mean Pixel: {100 * measures[METRIC]:.2f}%",
@@ -43,6 +46,7 @@ def evaluate_pretraining(run: RunFolder, recipe: ImagePretrainingRecipe, device:
     target = pick_device(device)
     masked = load_model(run).to(target)
     card = masked.card
-    images = recipe.open_data().read("test", ImageFormat.of(card))
+    images, skipped = read_usable(lambda: recipe.open_data().read("test", ImageFormat.of(card)))
     held = HeldOutImages.of(images, card.normalization, recipe.mask_ratio, target)
-    return ImagePretrainingEvaluation(run.model(), held.measure(masked), images, held.examples(masked, _EXAMPLES))
+    examples = held.examples(masked, _EXAMPLES)
+    return ImagePretrainingEvaluation(run.model(), held.measure(masked), images, examples, skipped_lines(skipped))

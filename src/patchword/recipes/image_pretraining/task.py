@@ -17,12 +17,13 @@ from patchword.data.image.patch_masks import masked_count, training_masks
 from patchword.models import REGISTRY
 from patchword.objectives.masked_image import MaskedImageModel, MaskedPixels
 from patchword.recipes.image.model import ImageModelPlan
+from patchword.recipes.image.summary import skipped_line
 from patchword.recipes.image.task import measured, read_checked, split
 from patchword.recipes.image_pretraining.batches import MaskedImageBatch
 from patchword.recipes.image_pretraining.model import PretrainedModel, build_model, check_family
 from patchword.recipes.image_pretraining.recipe import ImagePretrainingRecipe
 from patchword.recipes.image_pretraining.reconstruction import METRIC, HeldOutImages
-from patchword.recipes.notes import print_notes
+from patchword.recipes.notes import print_report
 from patchword.training.loop import Validation
 from patchword.training.step import Objective
 
@@ -86,8 +87,8 @@ def build_task(recipe: ImagePretrainingRecipe, console: Console) -> ImagePretrai
         def show(done: int, of: int) -> None:
             status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
-        plan, source, images, notes = read_checked(recipe, show)
-    print_notes(notes, console)
+        plan, source, images, report = read_checked(recipe, show)
+    print_report(report, console)
     check_family(plan.name)
     train, validation = split(source, images, recipe, plan.format)
     torch.manual_seed(recipe.seed)
@@ -97,7 +98,7 @@ def build_task(recipe: ImagePretrainingRecipe, console: Console) -> ImagePretrai
             model.card = replace(model.card, normalization=measured(train))
     if patches_of(pretrained.masked, train) < 2:
         raise UserError("masked image modelling needs two or more patches per image", hint="set a smaller model.patch")
-    print_summary(recipe, plan, pretrained.masked, (train, validation), device, console)
+    print_summary(recipe, plan, pretrained.masked, (train, validation), device, console, len(report.skipped))
     normalization = pretrained.masked.card.normalization
     pretrained.masked.to(device)
     return ImagePretrainingTask(
@@ -121,6 +122,7 @@ def print_summary(
     splits: tuple[Images, Images],
     device: torch.device,
     console: Console,
+    skipped: int = 0,
 ) -> None:
     """Print the model, its weights, the input, the masks, the data and the device."""
     (train, validation), (height, width) = splits, plan.format.sides
@@ -132,6 +134,7 @@ def print_summary(
         f"masks    {masked_count(patches, recipe.mask_ratio)} of {patches} patches per image",
         f"data     {train.name}: {len(train):,} images for training, {len(validation):,} for validation; "
         "labels are not used",
+        *skipped_line(skipped),
         f"device   {device}, {pick_precision(recipe.precision, device)}",
     ]
     if plan.drops_color:

@@ -13,7 +13,7 @@ from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.run_folder import RunFolder
-from patchword.recipes.text.data import read_parts
+from patchword.recipes.text.data import read_evaluated
 from patchword.recipes.text.model import as_text, batch_format
 from patchword.recipes.text.quantised_evaluation import Compression, compression
 from patchword.recipes.text.recipe import TextRecipe
@@ -42,6 +42,7 @@ class TextEvaluation:
     part: str
     scores: Scores | None
     compression: Compression | None = None  # for a model with quantization-aware training
+    skipped: Sequence[str] = ()  # lines that name the rows with empty cells
 
     def lines(self) -> Sequence[str]:
         """Return the result as lines of text."""
@@ -56,7 +57,7 @@ class TextEvaluation:
         lines += self.compression.lines() if self.compression else []
         if self.part == "validation":
             lines.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
-        return lines
+        return [*self.skipped, *lines]
 
     def summary(self) -> dict[str, Any]:
         summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
@@ -69,7 +70,7 @@ def evaluate_texts(run: RunFolder, recipe: TextRecipe, device: str) -> TextEvalu
     model = as_text(run.model().to(target), str(run.folder))
     tokenizer, labels = Tokenizer.read(run.folder), model.card.labels
     part = "test" if recipe.test and not recipe.glue else "validation"
-    rows = spec.read("test") if part == "test" else read_parts(spec).validation
+    rows, skipped = read_evaluated(spec, part)
     spec.check(Path(recipe.test), rows, labels)
     texts = spec.texts(tokenizer, rows, labels, part)
     judged = judge(model, texts, batch_format(recipe.packed, tokenizer, target))
@@ -77,4 +78,4 @@ def evaluate_texts(run: RunFolder, recipe: TextRecipe, device: str) -> TextEvalu
     metric = spec.metric(labels)
     on_cpu = batch_format("false", tokenizer, torch.device("cpu"))
     small = compression(model, texts, metric, on_cpu, recipe.length) if is_quantised(model) else None
-    return TextEvaluation(model, tokenizer, texts, judged, metric, part, scores, small)
+    return TextEvaluation(model, tokenizer, texts, judged, metric, part, scores, small, skipped)

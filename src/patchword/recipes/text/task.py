@@ -15,7 +15,7 @@ from patchword.data.text.batching.batches import BatchFormat, Examples, TextBatc
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
-from patchword.recipes.notes import print_notes
+from patchword.recipes.notes import print_report
 from patchword.recipes.text.checks import check_settings, checked_parts, doubts
 from patchword.recipes.text.inference.outputs import Outputs, packed_outputs
 from patchword.recipes.text.model import batch_format, check_length, open_text_model
@@ -89,7 +89,7 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
     device, spec = pick_device(recipe.device), task_spec_of(recipe)
     with console.status("reading the texts"):
         check_settings(spec)
-        parts, notes = checked_parts(spec)
+        parts, report = checked_parts(spec, skip=True)
         metric = spec.metric(parts.labels)
         torch.manual_seed(recipe.seed)
         model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(spec, parts.labels))
@@ -97,8 +97,8 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
         train = spec.texts(tokenizer, parts.train, parts.labels, Path(recipe.train).name)
         held = spec.texts(tokenizer, parts.validation, parts.labels, "validation")
     model.card = replace(model.card, labels=parts.labels)
-    print_summary(train, spec, console)
-    print_notes(notes, console)
+    print_summary(train, spec, console, len(report.skipped))
+    print_report(report, console)
     form = batch_format(recipe.packed, tokenizer, device)
     return TextTask(spec, model.to(device), tokenizer, train, held, form, metric)
 
@@ -109,8 +109,8 @@ def head_of(spec: TextTaskSpec[Any], labels: Labels) -> dict[str, Any]:
     return {"head": spec.head, "classes": spec.classes(labels), "attention_dropout": dropout}
 
 
-def print_summary(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> None:
-    """Print the counts of truncated texts, unknown tokens and classes before training starts."""
+def print_summary(texts: TextSet, spec: TextTaskSpec[Any], console: Console, skipped: int = 0) -> None:
+    """Print the counts of truncated texts, unknown tokens, skipped rows and classes before training starts."""
     examples, length = texts.examples, spec.recipe.length
     rows = int(examples.owner.max()) + 1
     name = spec.row if rows == 1 else f"{spec.row}s"
@@ -123,6 +123,8 @@ def print_summary(texts: TextSet, spec: TextTaskSpec[Any], console: Console) -> 
         text += f"; {examples.windowed:,} longer than {length} are split into {windows:,} windows"
     if examples.unknown > 0.001:
         text += f"; {examples.unknown:.1%} of the tokens are unknown"
+    if skipped:
+        text += f"; {skipped:,} faulty rows of all files are skipped" if skipped > 1 else "; 1 faulty row is skipped"
     console.print(text, highlight=False)
     if isinstance(texts, TableSet):
         for line in doubts(texts):

@@ -11,7 +11,7 @@ from patchword.core.device import pick_device
 from patchword.layers import FrozenVectorModel
 from patchword.objectives.metrics.classification import Scores
 from patchword.recipes.run_folder import RunFolder
-from patchword.recipes.text.data import read_parts
+from patchword.recipes.text.data import read_evaluated
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, TextSet
 from patchword.recipes.text.tasks.table_sets import ClassSet
@@ -36,9 +36,10 @@ class VectorsEvaluation:
     metric: str
     part: str
     scores: Scores | None
+    skipped: Sequence[str] = ()  # lines that name the rows with empty cells
 
     def lines(self) -> Sequence[str]:
-        lines = [f"{self.part.capitalize()} Loss: {self.judged.loss:.4f}"]
+        lines = [*self.skipped, f"{self.part.capitalize()} Loss: {self.judged.loss:.4f}"]
         lines += [f"{self.part.capitalize()} {name}: {value:.4f}" for name, value in self.judged.measures.items()]
         return [*lines, *self.notes()]
 
@@ -64,7 +65,7 @@ def evaluate_over_vectors(run: RunFolder, recipe: OverVectorsRecipe, device: str
     model = cast(FrozenVectorModel, run.model().to(target))
     labels = model.card.labels
     part = "test" if recipe.test else "validation"
-    rows = spec.read("test") if part == "test" else read_parts(spec).validation
+    rows, skipped = read_evaluated(spec, part)
     spec.check(Path(recipe.test), rows, labels)
     read, sources = read_words(recipe, rows), open_sources(recipe.vectors, target)
     texts = text_set(spec, read, labels, part)
@@ -72,4 +73,4 @@ def evaluate_over_vectors(run: RunFolder, recipe: OverVectorsRecipe, device: str
     judged = judge(model, bank, texts)
     scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
     names = tuple(source.name for source in sources)
-    return VectorsEvaluation(model, names, texts, judged, spec.metric(labels), part, scores)
+    return VectorsEvaluation(model, names, texts, judged, spec.metric(labels), part, scores, skipped)

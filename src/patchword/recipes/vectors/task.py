@@ -17,7 +17,7 @@ from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.text.batching.batches import BatchFormat, TextBatch, TextBatches
 from patchword.layers import FrozenVectorModel
 from patchword.models import REGISTRY
-from patchword.recipes.notes import print_notes
+from patchword.recipes.notes import print_report
 from patchword.recipes.text.checks import checked_parts
 from patchword.recipes.text.inference.outputs import outputs_of
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
@@ -87,12 +87,12 @@ def build_task(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
     listed_sources(recipe.vectors)
     check_choice(recipe)
     with console.status("reading the texts"):
-        parts, notes = checked_parts(spec)
+        parts, report = checked_parts(spec, skip=True)
         metric = spec.metric(parts.labels)
         train, held = (read_words(recipe, rows) for rows in (parts.train, parts.validation))
         sources = open_sources(recipe.vectors, device)
     print_summary(train, recipe, console)
-    print_notes(notes, console)
+    print_report(report, console)
     bank = bank_of(recipe, sources, all_words(train, held), device, console)
     torch.manual_seed(recipe.seed)
     shapes = tuple((source.layers, source.width) for source in sources)

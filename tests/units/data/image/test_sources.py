@@ -17,6 +17,7 @@ from patchword.data.image.listing import folder_source, manifest_source
 from patchword.data.image.named_datasets import DATASETS, NamedDataset, fetch, find_dataset, open_source
 from patchword.data.image.sources import IMAGE_SUFFIXES
 from patchword.data.image.splits import held_out
+from patchword.data.skipping import FaultySamples
 from support.material import idx_bytes, without_sets, write_classes, write_idx_set, write_picture
 
 FILES = [f"{stem}-{kind}-ubyte" for stem in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
@@ -116,9 +117,10 @@ def test_pictures_of_a_model_with_two_channels_are_refused(tmp_path):
 def test_pictures_are_held_if_they_fit_and_read_again_if_not(tmp_path, monkeypatch):
     paths = [write_picture(tmp_path / f"{number}.png", seed=number) for number in range(300)]
     output = []
-    in_memory = load_pixels(paths, ImageFormat(8, 1), lambda done, of: output.append((done, of)))
+    files, faulty = [(path, "a") for path in paths], FaultySamples("", "images")
+    in_memory, _ = load_pixels(files, ImageFormat(8, 1), faulty, lambda done, of: output.append((done, of)))
     monkeypatch.setattr(images, "MEMORY", 300 * 64 - 1)
-    on_disk = load_pixels(paths, ImageFormat(8, 1))
+    on_disk, _ = load_pixels(files, ImageFormat(8, 1), faulty)
     assert isinstance(in_memory, InMemory)
     assert isinstance(on_disk, OnDisk)
     assert output == [(256, 300), (300, 300)]

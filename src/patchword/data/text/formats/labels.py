@@ -13,7 +13,6 @@ from patchword.data.faults import attempt, report_fault
 from patchword.data.text.formats.tables import Table
 
 UNSEEN = "a label that is not one of the known labels"
-MISSING = "a label that is NaN"
 
 
 def label_names(values: Iterable[str]) -> tuple[str, ...]:
@@ -32,16 +31,6 @@ def label_ids(table: Table, names: Sequence[str], role: str = "label") -> Tensor
         if label not in number:
             report_fault(_unseen(table, row, role, label, names), UNSEEN)
     return torch.tensor([number.get(label, 0) for label in cells], dtype=torch.int64)
-
-
-def report_missing(table: Table, role: str = "label") -> None:
-    """Report labels that are NaN, which some programs write for missing values."""
-    for row, label in enumerate(table.columns[role]):
-        if label.casefold() == "nan":
-            hint = "fill the cell, or remove the row; if a class has this name, rename it"
-            report_fault(
-                UserError(f"{table.where(row, role)}: the label is {label}, a missing value", hint=hint), MISSING
-            )
 
 
 def split_labels(table: Table, role: str = "label", separator: str = "|") -> list[tuple[str, ...]]:

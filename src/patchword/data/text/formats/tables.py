@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from patchword.core.errors import UserError
-from patchword.data.faults import attempt, report_fault
+from patchword.data.faults import Fault, attempt, report_fault, skipping_report
+from patchword.data.skipping import FaultySamples
 from patchword.data.text.formats.header import column_indices, missing_column, normalized_name
 from patchword.data.text.formats.text_io import (
     check_characters,
@@ -62,9 +63,18 @@ class Table:
 
 
 def read_table(
-    path: Path, columns: Mapping[str, str], form: TableFormat | None = None, may_be_empty: Collection[str] = ()
+    path: Path,
+    columns: Mapping[str, str],
+    form: TableFormat | None = None,
+    may_be_empty: Collection[str] = (),
+    classes: bool = False,
+    training: bool = False,
 ) -> Table:
-    """Read a table. columns: role -> column name. may_be_empty: roles whose cells may be empty."""
+    """Read a table. columns: role -> column name. may_be_empty: roles whose cells may be empty.
+
+    A row with an empty cell is a faulty sample. classes: the labels are classes, so that NaN is a missing value and a
+    class may lose all its rows. training: the rows are trained on.
+    """
     form = form or TableFormat.of(path)
     require_file(path, KINDS)
     text = read_utf8(path)
@@ -73,33 +83,51 @@ def read_table(
     warn_mixed_line_ends(path, text)
     rows = _records(path, text, columns) if form.kind == "jsonl" else _rows(path, text, columns, form)
     table = Table(path, dict(columns), {role: [] for role in columns}, [])
-    any_row = False
+    faulty, labels = FaultySamples(str(path), "rows", training), list[str]()
     for line, cells in rows:
-        any_row = True
-        wrong = [  # checks every cell of the row
-            role
-            for (role, name), cell in zip(columns.items(), cells, strict=True)
-            if not _is_sound(path, line, role, name, cell, may_be_empty)
+        row = dict(zip(columns, cells, strict=True))
+        labels.append(row.get("label", "").strip() if classes else "")
+        places = {role: _place(path, line, name) for role, name in columns.items()}
+        damaged = [place for role, place in places.items() if _is_damaged(place, role, row[role])]
+        missing = [
+            fault
+            for role, place in places.items()
+            if (fault := _missing(place, role, row[role], role in may_be_empty, classes)) is not None
         ]
-        if not wrong:
+        if missing and not damaged:
+            for fault in missing if skipping_report() is None else missing[:1]:  # a row is skipped only once
+                faulty.add(fault.error, fault.kind, labels[-1])
+        elif missing:
+            for fault in missing:
+                report_fault(fault.error, fault.kind)
+        elif not damaged:
             table.lines.append(line)
-            for role, cell in zip(columns, cells, strict=True):
+            for role, cell in row.items():
                 table.columns[role].append(cell if role in TEXTS else cell.strip())
-    if not any_row:
+    if not labels:
         raise UserError(f"{path} has no rows", expected="rows below the header")
+    faulty.finish(labels)
     return table
 
 
-def _is_sound(path: Path, line: int, role: str, name: str, cell: str, may_be_empty: Collection[str]) -> bool:
-    """True for a valid cell; faults are reported."""
-    if role not in may_be_empty and not cell.strip():
-        hint = "fill the cell, or remove the row"
-        report_fault(UserError(f"{_place(path, line, name)}: the {role} is empty", hint=hint), f"the {role} is empty")
+def _missing(place: str, role: str, cell: str, may_be_empty: bool, classes: bool) -> Fault | None:
+    """Return the fault of a cell without a value."""
+    if not may_be_empty and not cell.strip():
+        error = UserError(f"{place}: the {role} is empty", hint="fill the cell, or remove the row")
+        return Fault(f"the {role} is empty", error)
+    if classes and role == "label" and cell.strip().casefold() == "nan":
+        hint = "fill the cell, or remove the row; if a class has this name, rename it"
+        error = UserError(f"{place}: the label is {cell.strip()}, a missing value", hint=hint)
+        return Fault("a label that is NaN", error)
+    return None
+
+
+def _is_damaged(place: str, role: str, cell: str) -> bool:
+    """True for a cell with a NUL byte, which is reported."""
+    if "\0" not in cell:
         return False
-    if "\0" in cell:
-        hint = "the file is damaged, or it is UTF-16 without a byte-order mark"
-        report_fault(UserError(f"{_place(path, line, name)}: a NUL byte in the {role}", hint=hint), "a NUL byte")
-        return False
+    hint = "the file is damaged, or it is UTF-16 without a byte-order mark"
+    report_fault(UserError(f"{place}: a NUL byte in the {role}", hint=hint), "a NUL byte")
     return True
 
 

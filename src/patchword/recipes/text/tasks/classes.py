@@ -1,7 +1,5 @@
 """Tasks that predict a class, several labels or a number per text of a table."""
 
-from pathlib import Path
-
 import torch
 from torch import Tensor
 
@@ -12,7 +10,6 @@ from patchword.data.text.formats.labels import (
     label_ids,
     label_names,
     numbers,
-    report_missing,
     split_labels,
 )
 from patchword.data.text.formats.tables import Table
@@ -24,6 +21,7 @@ from patchword.recipes.text.tasks.table_sets import ClassSet, LabelsSet, NumberS
 
 class ClassTask(TableTask):
     name = "classes"
+    has_classes = True
 
     def idle(self) -> dict[str, str]:
         return {field: why for field, why in super().idle().items() if field not in ("weights", "label_smoothing")}
@@ -45,11 +43,6 @@ class ClassTask(TableTask):
                 f"all texts of {rows.path} have the same label", expected="at least two classes", got=names[0]
             )
         return names
-
-    def read_file(self, path: Path) -> Table:
-        table = super().read_file(path)
-        report_missing(table)
-        return table
 
     def truth(self, rows: Table, labels: Labels) -> Tensor:
         return label_ids(rows, labels)

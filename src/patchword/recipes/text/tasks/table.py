@@ -28,6 +28,7 @@ class TableTask(TextTaskSpec[Table]):
 
     head = "classes"
     may_be_empty: ClassVar[Collection[str]] = ()
+    has_classes: ClassVar[bool] = False  # one class per row
 
     @property
     def glue(self) -> GlueTask | None:
@@ -65,7 +66,8 @@ class TableTask(TextTaskSpec[Table]):
     def read_file(self, path: Path) -> Table:
         text, pair, label = self.recipe.text, self.recipe.pair, self.recipe.label
         columns = {"text": text, **({"pair": pair} if pair else {}), "label": label}
-        return read_table(path, columns, may_be_empty=self.may_be_empty)
+        training = path == Path(self.recipe.train)
+        return read_table(path, columns, may_be_empty=self.may_be_empty, classes=self.has_classes, training=training)
 
     def labels(self, rows: Table) -> Labels:
         return self.glue.labels if self.glue else self.own_labels(rows)
