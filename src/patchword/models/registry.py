@@ -52,6 +52,18 @@ class Family:
         return {f"{self.name}-{key}" if key else self.name: variant for key, variant in self.variants.items()}
 
 
+def keep_mlp_ratio(config: Mapping[str, ConfigValue], overrides: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Return the overrides with a hidden width of the feed-forward that follows the width, unless they have one.
+
+    >>> keep_mlp_ratio({"width": 64, "hidden": 256}, {"width": 128})
+    {'width': 128, 'hidden': 512}
+    """
+    width, hidden, new = config.get("width"), config.get("hidden"), overrides.get("width")
+    if "hidden" in overrides or not isinstance(width, int) or not isinstance(hidden, int) or not str(new).isdecimal():
+        return dict(overrides)
+    return {**overrides, "hidden": max(1, round(hidden * int(str(new)) / width))}
+
+
 class Registry:
     """All families; finds and creates models by name."""
 
@@ -82,8 +94,12 @@ class Registry:
         return [name for name in self._models if fnmatchcase(name, pattern)]
 
     def configure(self, name: str, overrides: Mapping[str, ConfigValue]) -> Any:
-        """Return the variant's config with some fields replaced; strings are converted to the type of the field."""
+        """Return the variant's config with some fields replaced; strings are converted to the type of the field.
+
+        Another width without another hidden width keeps the variant's MLP ratio.
+        """
         config = self.find(name)[1].config
+        overrides = keep_mlp_ratio(vars(config), overrides)
         known = [field.name for field in fields(config)]
         for field in overrides:
             if field not in known:

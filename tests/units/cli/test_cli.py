@@ -390,6 +390,14 @@ def test_cost_in_words(command):
     assert re.search(r"parameters +205,066\n", whole)
 
 
+def test_cost_shows_the_mlp_ratio_which_another_width_keeps(command):
+    code, output, _ = command("cost", "vit-exercise", "--set", "width=128")
+    assert code == 0
+    assert "4 (hidden 512 / width 128)" in output
+    both = ("--set", "width=128", "--set", "hidden=128")
+    assert "1 (hidden 128 / width 128)" in command("cost", "vit-exercise", *both)[1]
+
+
 def test_cost_names_the_directions_of_shared_heads(command):
     _, output, _ = command("cost", "cswin-mini", "--block", 0)
     assert re.findall(r"query x key, (\w+)", output) == ["vertical", "horizontal"]

@@ -131,3 +131,21 @@ def test_activation_is_chosen_by_name():
     exact, tanh = tiny(), tiny(activation="gelu-tanh")
     images = torch.ones(1, 3, 32, 32)
     assert 0 < float((exact(images) - tanh(images)).abs().max()) < 0.1
+
+
+WITH_HIDDEN = [name for name in REGISTRY.names() if {"width", "hidden"} <= vars(REGISTRY.find(name)[1].config).keys()]
+
+
+@pytest.mark.parametrize("name", WITH_HIDDEN)
+def test_another_width_keeps_the_mlp_ratio(name):
+    own = REGISTRY.find(name)[1].config
+    wide = REGISTRY.configure(name, {"width": 2 * own.width})
+    assert (wide.width, wide.hidden) == (2 * own.width, 2 * own.hidden)
+    assert REGISTRY.configure(name, {"width": str(2 * own.width)}) == wide
+    assert REGISTRY.configure(name, {"width": 2 * own.width, "hidden": own.hidden}).hidden == own.hidden
+    assert REGISTRY.configure(name, {"depth": 1}).hidden == own.hidden
+
+
+def test_a_saved_model_with_another_mlp_ratio_loads_as_it_was(tmp_path):
+    model = patchword.create("vit-exercise", width=32, hidden=256)
+    assert patchword.load(patchword.save(model, tmp_path / "model")).card.config == model.card.config

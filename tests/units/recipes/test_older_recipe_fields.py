@@ -88,3 +88,24 @@ def test_other_names_stay():
     assert with_current_names(values) == values
     assert with_current_names({"augmentation": "three"}) == {"augmentation": "3-augment"}
     assert current_name("epochs") is None
+
+
+def test_another_width_keeps_the_mlp_ratio_and_the_recipe_holds_it():
+    def sizes(recipe):
+        return tuple(recipe.model.overrides()[field] for field in ("width", "hidden"))
+
+    changed = find_recipe("digits-vit").with_settings(["model=vit-exercise", "model.width=128"])
+    assert sizes(changed) == (128, 512)
+    assert sizes(changed.with_settings(["model.width=32"])) == (32, 128)
+    kept = changed.with_settings(["model.width=32", "model.hidden=512"])
+    assert sizes(kept) == (32, 512)
+    assert sizes(kept.with_settings(["model.width=64"])) == (64, 1024)  # the ratio of the recipe
+
+
+def test_a_run_whose_recipe_has_no_hidden_width_keeps_that_of_the_model(tmp_path):
+    values = find_recipe("digits-vit").model_dump(mode="json")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump({**values, "model": {"name": "vit-exercise", "width": 128}}))
+    assert read_recipe(path).model.overrides()["hidden"] == 512  # a file of the user
+    (tmp_path / "data.json").write_text("{}")
+    assert read_recipe(path).model.overrides()["hidden"] == 256  # a run of an earlier version

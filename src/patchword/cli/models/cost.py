@@ -70,7 +70,7 @@ def cost(
     if as_json:
         typer.echo(json.dumps(chosen.to_json(), indent=2))
     else:
-        print_cost(console(), chosen, steps or block is not None or bool(part))
+        print_cost(console(), chosen, steps or block is not None or bool(part), _mlp_ratio(card))
 
 
 def _block_name(card: "Card", block: int) -> str:
@@ -83,7 +83,15 @@ def _block_name(card: "Card", block: int) -> str:
     return names[block]
 
 
-def print_cost(out: "Console", chosen: "Cost", steps: bool) -> None:
+def _mlp_ratio(card: "Card") -> str:
+    """Return the hidden width of the feed-forward relative to the width; empty if the model has no such fields."""
+    width, hidden = card.config.get("width"), card.config.get("hidden")
+    if not isinstance(width, int) or not isinstance(hidden, int) or "bottleneck" in card.config:
+        return ""
+    return f"{hidden / width:g} (hidden {hidden:,} / width {width:,})"
+
+
+def print_cost(out: "Console", chosen: "Cost", steps: bool, mlp_ratio: str = "") -> None:
     """Print the cost of a model or a part, with every step or one line per part."""
     from patchword.analysis.cost import CONVENTION
 
@@ -104,7 +112,10 @@ def print_cost(out: "Console", chosen: "Cost", steps: bool) -> None:
         if macs := chosen.macs_of(kind):
             out.print(f"  {title:<20}{macs:>20,} MACs", highlight=False)
     out.print(f"  [bold]{'total':<20}{chosen.macs:>20,} MACs[/bold]", highlight=False)
-    out.print(f"  [bold]{'parameters':<20}{chosen.parameters:>20,}[/bold]\n", highlight=False)
+    out.print(f"  [bold]{'parameters':<20}{chosen.parameters:>20,}[/bold]", highlight=False)
+    if mlp_ratio:
+        out.print(f"  {'MLP ratio':<20}{mlp_ratio:>20}", highlight=False)
+    out.print()
     out.print(f"[dim]MACs: {CONVENTION}[/dim]", highlight=False)
 
 

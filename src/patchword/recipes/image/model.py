@@ -10,6 +10,7 @@ from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.sources import ImageSource
 from patchword.layers.model import Model
 from patchword.models import REGISTRY, reset_classifier
+from patchword.models.registry import keep_mlp_ratio
 from patchword.recipes.model_choice import weights_path
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.weights.io.loading import OpenWeights, open_weights
@@ -61,7 +62,8 @@ def plan_image_model(choice: ModelChoice, source: ImageSource) -> ImageModelPlan
     name = choice.name if weights is None else weights.card.model
     REGISTRY.require_images(name)
     if weights is not None and choice.from_scratch:
-        fields, weights = {**weights.card.config, **fields}, None
+        sizes = weights.card.config
+        fields, weights = {**sizes, **keep_mlp_ratio(sizes, fields)}, None
         fields.pop("classes")
     trained = {} if weights is None else weights.card.config
     config = REGISTRY.configure(name, {**trained, **fields})

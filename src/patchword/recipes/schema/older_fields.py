@@ -67,6 +67,19 @@ def with_current_names(values: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+def with_older_hidden(model: Any) -> Any:
+    """Return the model of a run's recipe with its hidden width.
+
+    Earlier versions kept the variant's hidden width if only the width was changed, and did not write it to the file.
+    """
+    if not isinstance(model, Mapping) or "width" not in model or "hidden" in model:
+        return model
+    from patchword.models import REGISTRY
+
+    config = vars(REGISTRY.find(model["name"])[1].config) if model.get("name") in REGISTRY.names() else {}
+    return {**model, "hidden": config["hidden"]} if "hidden" in config else model
+
+
 def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {
         names[name] if name in names and names[name] not in values else name: value for name, value in values.items()

@@ -9,7 +9,7 @@ import yaml
 from patchword.core.errors import UserError
 from patchword.core.safe_yaml import parse_yaml
 from patchword.recipes.kinds import kind_named
-from patchword.recipes.schema.older_fields import with_current_names
+from patchword.recipes.schema.older_fields import with_current_names, with_older_hidden
 from patchword.recipes.schema.recipe import Recipe, validated
 
 
@@ -27,4 +27,7 @@ def read_recipe(path: Path) -> Recipe:
         raise UserError(f"cannot read the recipe {path}", got=str(error).replace("\n", " ")[:400]) from None
     if not isinstance(values, dict):
         raise UserError(f"{path} is not a recipe", expected="YAML with fields", got=type(values).__name__)
-    return recipe_from(with_current_names(values))
+    values = with_current_names(values)
+    if (path.parent / "data.json").is_file():
+        values = {**values, "model": with_older_hidden(values.get("model"))}
+    return recipe_from(values)

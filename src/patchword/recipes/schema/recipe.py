@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeI
 
 from patchword.core.errors import UserError, nearest
 from patchword.models.older_fields import rename_older_fields
+from patchword.models.registry import keep_mlp_ratio
 from patchword.recipes.schema.fields import DEVICE, DEVICES, expected_of, model_value
 from patchword.recipes.schema.older_fields import current_name
 
@@ -31,6 +32,23 @@ TEXT_VALIDATION = "a file, or the fraction of the training texts that is kept fo
 TEXT_TEST = "a file; without one, the result is that of the validation texts"
 
 
+def _with_hidden(model: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a model with its hidden width, if another width changes it, so that a run's file has it."""
+    if "width" not in model or "hidden" in model:
+        return model
+    from patchword.models import REGISTRY
+
+    name = model.get("name")
+    return keep_mlp_ratio(vars(REGISTRY.find(name)[1].config), model) if name in REGISTRY.names() else model
+
+
+def _rescaled(before: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a model whose width was changed; the MLP ratio of the recipe is kept."""
+    if not {"width", "hidden"} <= before.keys():
+        return model
+    return keep_mlp_ratio(before, {field: value for field, value in model.items() if field != "hidden"})
+
+
 class ModelChoice(BaseModel):
     """A model and the fields of its config that are overridden, e.g. `model.depth=6`."""
 
@@ -43,7 +61,7 @@ class ModelChoice(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _rename_older_fields(cls, value: Any) -> Any:
-        return rename_older_fields(value) if isinstance(value, dict) else value
+        return _with_hidden(rename_older_fields(value)) if isinstance(value, dict) else value
 
     def overrides(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
@@ -161,7 +179,8 @@ class Recipe(BaseModel):
 
     def with_settings(self, settings: Iterable[str]) -> Self:
         """Return the recipe with changed fields. settings: `field=value` or `field.inner=value`, as typed."""
-        values, touched = self.model_dump(mode="json"), set()
+        values, touched, paths = self.model_dump(mode="json"), set(), set()
+        before = dict(values["model"])
         # The model's name comes first: it brings its own sizes, which the other settings change.
         for setting in sorted(settings, key=lambda text: text.partition("=")[0].strip() not in ("model", "model.name")):
             path, equals, text = setting.partition("=")
@@ -172,6 +191,9 @@ class Recipe(BaseModel):
                 raise UserError(f"a recipe has no field {path.strip()!r}", hint=f"did you mean {meant!r}?")
             _place(values, steps, model_value(text) if steps[0] == "model" else text)
             touched.add(steps[0])
+            paths.add(path.strip())
+        if "model.width" in paths and "model.hidden" not in paths and values["model"]["name"] == before["name"]:
+            values["model"] = _rescaled(before, values["model"])
         changed = validated(type(self), values)
         if "expect" not in touched and any(
             getattr(changed, name) != getattr(self, name) for name in touched - HARMLESS

@@ -12,6 +12,7 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
+from patchword.models.registry import keep_mlp_ratio
 from patchword.recipes.model_choice import weights_path
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.weights import load
@@ -47,7 +48,7 @@ def open_text_model(choice: ModelChoice, tokenizer: str = "", **head: Any) -> tu
 def _fresh(folder: Path, overrides: dict[str, Any]) -> Model:
     """Build the model of a folder with random weights."""
     card = load(folder).card
-    return REGISTRY.create(card.model, **{**card.config, **overrides})
+    return REGISTRY.create(card.model, **{**card.config, **keep_mlp_ratio(card.config, overrides)})
 
 
 def as_text(model: nn.Module, name: str) -> TextModel:
