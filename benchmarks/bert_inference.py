@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from patchword.bench.images import Setting
-from patchword.bench.result import write_results
-from patchword.bench.text_inputs import natural_lengths
-from patchword.bench.texts import bench_inference
+from patchword.benchmarking.images import Setting
+from patchword.benchmarking.result import write_results
+from patchword.benchmarking.text_inputs import natural_lengths
+from patchword.benchmarking.texts import bench_inference
 from patchword.cli.models.bench import print_result
 from patchword.core.device import pick_device, pick_precision
 

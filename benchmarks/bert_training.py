@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import torch
 from reference_bert import ReferenceBert
 
-from patchword.bench.benchmark import Candidate
-from patchword.bench.images import Setting
-from patchword.bench.result import Result, write_results
-from patchword.bench.text_inputs import Texts, natural_lengths
-from patchword.bench.texts import OURS, SAME, THEIRS, UNDROPPED, bench_masked, over_batches, training_step
+from patchword.benchmarking.benchmark import Candidate
+from patchword.benchmarking.images import Setting
+from patchword.benchmarking.result import Result, write_results
+from patchword.benchmarking.text_inputs import Texts, natural_lengths
+from patchword.benchmarking.texts import OURS, SAME, THEIRS, UNDROPPED, bench_masked, over_batches, training_step
 from patchword.cli.models.bench import print_result
 from patchword.core.device import pick_device, pick_precision
 from patchword.layers.text.model import TextModel

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from patchword.bench.benchmark import wait
+from patchword.benchmarking.benchmark import wait
 from patchword.core.device import machine
 from patchword.core.files import write_json
 from patchword.recipes import find_recipe

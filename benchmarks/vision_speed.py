@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from patchword.bench.images import Setting, bench_images, peers_of
-from patchword.bench.result import Result, write_results
+from patchword.benchmarking.images import Setting, bench_images, peers_of
+from patchword.benchmarking.result import Result, write_results
 from patchword.cli.models.bench import print_result
 from patchword.core.device import pick_device, pick_precision
 

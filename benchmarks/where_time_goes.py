@@ -13,9 +13,9 @@ from collections.abc import Callable
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from patchword.bench import images, texts
-from patchword.bench.images import OURS, Setting
-from patchword.bench.text_inputs import Texts
+from patchword.benchmarking import images, texts
+from patchword.benchmarking.images import OURS, Setting
+from patchword.benchmarking.text_inputs import Texts
 from patchword.core.device import pick_precision
 from patchword.models import REGISTRY
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from window_cases import DEVICE, Case, Layer, by_copies, by_kernel, by_reference, case, layers, random_layer
 
-from patchword.bench.result import as_typed
+from patchword.benchmarking.result import as_typed
 from patchword.core.device import machine
 from patchword.kernels.window_attention.operation import HeadGroup
 

@@ -22,7 +22,7 @@ ALLOWED = {
     "training": {"core"},
     "analysis": {"core", "layers", "models"},
     "recipes": {"core", "layers", "fusion", "models", "weights", "data", "objectives", "training"},
-    "bench": {"core", "layers", "fusion", "models", "weights", "data", "objectives", "training", "analysis"},
+    "benchmarking": {"core", "layers", "fusion", "models", "weights", "data", "objectives", "training", "analysis"},
     "timing": {"core", "layers", "fusion", "models", "weights", "data", "objectives", "training", "analysis"},
     "inspection": {"core", "layers", "models", "weights", "data", "objectives", "training", "analysis", "recipes"},
     "studies": {"core", "layers", "models", "data", "objectives", "analysis", "recipes", "inspection"},

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from patchword.bench.text_inputs import natural_lengths
+from patchword.benchmarking.text_inputs import natural_lengths
 from patchword.core.text import Packed, Text
 from patchword.data.text.batching.packing import pack_by_tokens
 from patchword.fusion import buckets as module

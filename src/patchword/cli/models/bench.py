@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from patchword.bench.images import Setting
-    from patchword.bench.result import Result
+    from patchword.benchmarking.images import Setting
+    from patchword.benchmarking.result import Result
 
 _BATCH = {"cpu": 8, "train": 128, "infer": 256}
 
@@ -74,8 +74,8 @@ def bench(
     """
     import torch
 
-    from patchword.bench.images import Setting
-    from patchword.bench.result import write_results
+    from patchword.benchmarking.images import Setting
+    from patchword.benchmarking.result import write_results
     from patchword.core.device import pick_device, pick_precision
     from patchword.models import REGISTRY
 
@@ -111,7 +111,7 @@ def _images(
     log: "Callable[[str], None]",
     fields: dict[str, Any],
 ) -> "Result":
-    from patchword.bench.images import bench_images, peers_of
+    from patchword.benchmarking.images import bench_images, peers_of
     from patchword.core.errors import UserError
 
     def peers(ours: Any) -> "dict[str, nn.Module]":
@@ -133,7 +133,7 @@ def _texts(
     log: "Callable[[str], None]",
     fields: dict[str, Any],
 ) -> "Result":
-    from patchword.bench.texts import bench_inference, bench_masked
+    from patchword.benchmarking.texts import bench_inference, bench_masked
 
     lengths = _lengths(texts or 8 * setting.batch, length, fields.get("max_length", 512))
     run = bench_masked if setting.train else bench_inference
@@ -143,7 +143,7 @@ def _texts(
 def _lengths(texts: int, length: int | None, longest: int) -> "Tensor":
     import torch
 
-    from patchword.bench.text_inputs import natural_lengths
+    from patchword.benchmarking.text_inputs import natural_lengths
 
     return natural_lengths(texts, longest) if length is None else torch.full((texts,), length)
 

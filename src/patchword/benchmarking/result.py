@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from patchword.bench.benchmark import Timing
-from patchword.bench.hardware_limits import HardwareLimits
+from patchword.benchmarking.benchmark import Timing
+from patchword.benchmarking.hardware_limits import HardwareLimits
 from patchword.core.device import machine
 from patchword.core.files import write_json
 

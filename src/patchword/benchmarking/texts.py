@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchword.bench.benchmark import Candidate, Log, benchmark
-from patchword.bench.hardware_limits import measure_limits
-from patchword.bench.images import OURS, Setting
-from patchword.bench.peers import agreement, check_agreement, of_transformers
-from patchword.bench.result import Result
-from patchword.bench.text_inputs import Texts
+from patchword.benchmarking.benchmark import Candidate, Log, benchmark
+from patchword.benchmarking.hardware_limits import measure_limits
+from patchword.benchmarking.images import OURS, Setting
+from patchword.benchmarking.peers import agreement, check_agreement, of_transformers
+from patchword.benchmarking.result import Result
+from patchword.benchmarking.text_inputs import Texts
 from patchword.data.text.batching.batches import TextBatch
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY

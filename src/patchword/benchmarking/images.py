@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.analysis.cost import count
-from patchword.bench.benchmark import Candidate, Log, benchmark
-from patchword.bench.hardware_limits import measure_limits
-from patchword.bench.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
-from patchword.bench.result import Result
+from patchword.benchmarking.benchmark import Candidate, Log, benchmark
+from patchword.benchmarking.hardware_limits import measure_limits
+from patchword.benchmarking.peers import agreement, check_agreement, of_authors, of_timm, of_transformers
+from patchword.benchmarking.result import Result
 from patchword.core.grid import sides
 from patchword.fusion.compile import compile
 from patchword.layers.model import Model

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from patchword.bench import benchmark as module
-from patchword.bench.benchmark import Candidate, Timing, benchmark
-from patchword.bench.hardware_limits import HardwareLimits, measure_limits
-from patchword.bench.images import Setting, bench_images, peers_of
-from patchword.bench.result import Result, as_typed, write_results
-from patchword.bench.text_inputs import Texts, natural_lengths
-from patchword.bench.texts import OURS, SAME, THEIRS, bench_inference, bench_masked
-from patchword.bench.torchvision_stub import without_torchvision
+from patchword.benchmarking import benchmark as module
+from patchword.benchmarking.benchmark import Candidate, Timing, benchmark
+from patchword.benchmarking.hardware_limits import HardwareLimits, measure_limits
+from patchword.benchmarking.images import Setting, bench_images, peers_of
+from patchword.benchmarking.result import Result, as_typed, write_results
+from patchword.benchmarking.text_inputs import Texts, natural_lengths
+from patchword.benchmarking.texts import OURS, SAME, THEIRS, bench_inference, bench_masked
+from patchword.benchmarking.torchvision_stub import without_torchvision
 from patchword.core.errors import UserError
 
 CPU = torch.device("cpu")
@@ -156,7 +156,7 @@ def test_nothing_of_the_stand_in_is_left():
 
 
 def test_timm_that_is_not_there():
-    from patchword.bench.peers import of_timm
+    from patchword.benchmarking.peers import of_timm
 
     with pytest.raises(UserError, match="timm is not in"):
         of_timm(None, Path("nowhere"))

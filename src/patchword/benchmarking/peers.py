@@ -10,7 +10,7 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from patchword.bench.torchvision_stub import without_torchvision
+from patchword.benchmarking.torchvision_stub import without_torchvision
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.weights import save
