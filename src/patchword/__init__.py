@@ -13,19 +13,47 @@ from patchword import names
 
 if TYPE_CHECKING:
     from patchword import models
+    from patchword.api.bench import bench
+    from patchword.api.callbacks import Callback
+    from patchword.api.evaluation import evaluate
+    from patchword.api.preprocessing import tokenizer, transform
+    from patchword.api.run import Run
+    from patchword.api.training import train
     from patchword.fusion.compile import compile
     from patchword.models import list_models
     from patchword.weights import create, load, save
 
 __version__ = "0.1.0"
-__all__ = ["compile", "create", "list_models", "load", "models", "names", "save"]
+__all__ = [
+    "Callback",
+    "Run",
+    "bench",
+    "compile",
+    "create",
+    "evaluate",
+    "list_models",
+    "load",
+    "models",
+    "names",
+    "save",
+    "tokenizer",
+    "train",
+    "transform",
+]
 
 _HOMES = {
+    "Callback": "api.callbacks",
+    "Run": "api.run",
+    "bench": "api.bench",
     "compile": "fusion.compile",
     "create": "weights",
+    "evaluate": "api.evaluation",
     "list_models": "models",
     "load": "weights",
     "save": "weights",
+    "tokenizer": "api.preprocessing",
+    "train": "api.training",
+    "transform": "api.preprocessing",
 }
 
 

@@ -4,6 +4,13 @@ from typing import TYPE_CHECKING, Literal, overload
 if TYPE_CHECKING:  # so that mypy resolves the modules before the package that imports them all
     from patchword import models as models
     from patchword import names as names
+    from patchword.api.bench import bench as bench
+    from patchword.api.callbacks import Callback as Callback
+    from patchword.api.evaluation import evaluate as evaluate
+    from patchword.api.preprocessing import tokenizer as tokenizer
+    from patchword.api.preprocessing import transform as transform
+    from patchword.api.run import Run as Run
+    from patchword.api.training import train as train
     from patchword.core.card import ConfigValue
     from patchword.fusion.compile import compile as compile
     from patchword.layers.model import Model

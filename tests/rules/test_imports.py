@@ -27,6 +27,10 @@ ALLOWED = {
     "inspection": {"core", "layers", "models", "weights", "data", "objectives", "training", "analysis", "recipes"},
     "studies": {"core", "layers", "models", "data", "objectives", "analysis", "recipes", "inspection"},
     "reports": {"core", "layers", "data", "objectives", "analysis", "recipes", "timing", "inspection", "studies"},
+    "api": {
+        *("core", "layers", "models", "weights", "data", "training", "recipes"),
+        *("benchmarking", "studies", "reports", "pipelines"),
+    },
     "serving": {"core", "models", "weights", "data", "analysis"},
     "lab": {"core", "serving", "analysis", "reports"},
 }

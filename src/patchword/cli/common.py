@@ -1,6 +1,6 @@
 """Shared by several verbs: common options, and how a MODEL or RUN argument is resolved."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -109,23 +109,9 @@ def fields_of(settings: Iterable[str]) -> dict[str, Any]:
 
 def find_run(path: Path) -> "Run":
     """Return a run by its folder, or by its name inside `runs`."""
-    from patchword.recipes.run import Run
+    from patchword.api.run import Run
 
-    below = Path("runs") / path
-    for folder in (path, below):
-        if not (folder / "recipe.yaml").is_file() and (inside := sorted(folder.glob("*/recipe.yaml"))):
-            _several(folder, [file.parent for file in inside])
-    return Run(below if not (path / "recipe.yaml").is_file() and (below / "recipe.yaml").is_file() else path)
-
-
-def _several(folder: Path, inside: Sequence[Path]) -> NoReturn:
-    """Report that the folder is of a study or of several seeds, and name the runs inside."""
-    from patchword.core.errors import UserError
-
-    named = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")
-    results = next((folder / name for name in ("results.md", "results.csv") if (folder / name).is_file()), None)
-    hint = f"the results of all of them are in {results}" if results else ""
-    raise UserError(f"{folder} holds {len(inside)} runs", expected=f"one of them: {named}", hint=hint)
+    return Run(path)
 
 
 def trained_model(path: Path, **overrides: Any) -> "AnyModel":
@@ -137,20 +123,6 @@ def trained_model(path: Path, **overrides: Any) -> "AnyModel":
     is_saved = path.is_file() or (path / "config.json").is_file()
     is_model = is_saved and not (path / "recipe.yaml").is_file()
     return load(path, **overrides) if is_model else find_run(path).model(**overrides)
-
-
-def finish(run: "Run", out: "Console", device: str = "auto") -> None:
-    """Evaluate a run on its test set, print the result and write the report."""
-    from patchword.recipes.evaluation import evaluate
-    from patchword.reports import write_report
-    from patchword.reports.run.kinds import result_lines
-
-    found = evaluate(run, device)
-    out.print()
-    for line in result_lines(found):
-        out.print(line, highlight=False, markup=False)
-    report = write_report(run, found)
-    out.print(f"\nreport: {report}", highlight=False, markup=False)
 
 
 def stopped(folder: Path, out: "Console") -> NoReturn:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from patchword.training.parallel.rendezvous import SAVED, join_group, report_to_
 from patchword.training.run_log import RunLog
 from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
 from patchword.training.signals import interruptible, stop_requested
+from patchword.training.state import ProgressLog
 
 SCHEDULES: dict[str, Callable[[float, int, int, float], Callable[[int], float]]] = {
     "cosine": WarmupCosine,
@@ -42,8 +44,31 @@ SCHEDULES: dict[str, Callable[[float, int, int, float], Callable[[int], float]]]
 }
 
 
-def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) -> bool:
-    """Train to the end (True) or until a signal asks to stop (False). With `resume` the run continues bit-equal."""
+class Supervision:
+    """How a run is observed and stopped. By default, only signals stop it."""
+
+    def observe(self, log: ProgressLog) -> ProgressLog:
+        """Return the log that the loop uses instead of the run's own; called in the main process."""
+        return log
+
+    def interruptible(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Return a context in which signals are handled; its value is a function that is True after the first one."""
+        return interruptible()
+
+    def stop(self) -> bool:
+        """Return True once the run must stop for another reason than a signal."""
+        return False
+
+    def ends_early(self) -> bool:
+        """Return True if an unfinished run was stopped on purpose, so that its best weights are evaluated."""
+        return False
+
+
+def train(
+    recipe: Recipe, folder: Path, console: Console, resume: bool = False, supervision: Supervision | None = None
+) -> bool:
+    """Train to the end (True) or until a stop is requested (False). With `resume` the run continues bit-equal."""
+    supervision = supervision or Supervision()
     recipe = recipe.located()
     check_folder(recipe, folder, resume)
     check_step(recipe)
@@ -60,11 +85,14 @@ def train(recipe: Recipe, folder: Path, console: Console, resume: bool = False) 
         if recipe.freeze == "backbone":
             freeze_backbone(task.model)
         group.prepare(task.model)
-        with resumable(folder), group.main_only(exclusive(folder)), interruptible() as interrupted:
+        with resumable(folder), group.main_only(exclusive(folder)), supervision.interruptible() as interrupted:
             if group.is_main:
                 begin(recipe, task, folder)
             loop = assemble(recipe, task, folder, console, group)
-            loop.interrupted, loop.cancelled = interrupted, group.local_decision(stop_requested)
+            loop.interrupted = lambda: interrupted() or supervision.stop()
+            loop.cancelled = group.local_decision(lambda: stop_requested() or supervision.stop())
+            if group.is_main:
+                loop.run_log = supervision.observe(loop.run_log)
             if resume:
                 resume_loop(loop, console)
             if group.is_main:

@@ -26,17 +26,27 @@ def stop_exit_code() -> int:
     return 128 + (_received or signal.SIGINT)
 
 
+def end_process(number: int) -> None:
+    """End this process as the signal does by default; nothing is saved."""
+    _print("stopped immediately: the last checkpoint is intact. To resume from it, add --resume to the command")
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def raise_interrupt(number: int) -> None:
+    """Raise KeyboardInterrupt: for a run inside a Python program or a notebook, which must not end with it."""
+    raise KeyboardInterrupt
+
+
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns True after the first Ctrl-C or SIGTERM; the second one ends the process."""
+def interruptible(on_second: Callable[[int], None] = end_process) -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns True after the first Ctrl-C or SIGTERM. on_second: called with the second one."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if _is_first(number):
             _print("stopping: the run is saved first. Send the signal again to stop immediately without saving")
         elif _is_second():
-            _print("stopped immediately: the last checkpoint is intact. To resume from it, add --resume to the command")
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            on_second(number)
 
     with _handled(on_signal):
         yield stop_requested

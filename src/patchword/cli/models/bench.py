@@ -2,21 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from patchword.cli.common import Device, Json, Precision, Settings, console, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor, nn
-
-    from patchword.benchmarking.images import Setting
     from patchword.benchmarking.result import Result
-
-_BATCH = {"cpu": 8, "train": 128, "infer": 256}
 
 
 def bench(
@@ -72,87 +65,31 @@ def bench(
       patchword bench swin-tiny --infer --timm ~/pytorch-image-models
       patchword bench cswin-tiny --authors cswin.py:CSWin_64_12211_tiny_224
     """
-    import torch
+    from patchword.api.bench import bench as run_bench
+    from patchword.api.bench import bench_name
 
-    from patchword.benchmarking.images import Setting
-    from patchword.benchmarking.result import write_results
-    from patchword.core.device import pick_device, pick_precision
-    from patchword.models import REGISTRY
-
-    name = model if model in REGISTRY.names() or f"{model}-base" not in REGISTRY.names() else f"{model}-base"
-    REGISTRY.find(name)  # an unknown name is an error that lists the known ones
-    place = pick_device(device)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    size = batch or _BATCH["cpu" if place.type == "cpu" else "train" if train else "infer"]
-    fast = place.type == "cuda" if compiled is None else compiled
-    setting = Setting(place, pick_precision(precision, place), seconds, fast, size, train)
-    log = _teller(as_json)
-    fields = fields_of(settings or ())
-    if REGISTRY.reads_images(name):
-        result = _images(name, setting, timm, authors, log, fields)
-    else:
-        result = _texts(name, setting, length, texts, log, fields)
-    path = write_results(
-        out or Path("benchmarks/results") / f"bench-{name}-{'train' if train else 'infer'}.json", [result]
+    path = out or Path("benchmarks/results") / f"bench-{bench_name(model)}-{'train' if train else 'infer'}.json"
+    result = run_bench(
+        model,
+        train=train,
+        length=length,
+        batch_size=batch,
+        texts=texts,
+        timm=timm,
+        authors=authors,
+        compile=compiled,
+        precision=precision,
+        device=device,
+        threads=threads,
+        seconds=seconds,
+        out=path,
+        **fields_of(settings or ()),
     )
     if as_json:
         typer.echo(json.dumps(result.to_json(), indent=2))
         return
     print_result(result)
     console().print(f"written: {path}", highlight=False, markup=False)
-
-
-def _images(
-    name: str,
-    setting: "Setting",
-    timm: Path | None,
-    authors: str,
-    log: "Callable[[str], None]",
-    fields: dict[str, Any],
-) -> "Result":
-    from patchword.benchmarking.images import bench_images, peers_of
-    from patchword.core.errors import UserError
-
-    def peers(ours: Any) -> "dict[str, nn.Module]":
-        try:
-            return peers_of(ours, timm, authors)
-        except UserError:
-            if timm is None and not authors:
-                raise
-            return peers_of(ours, timm, authors, transformers=False)  # transformers does not have every family
-
-    return bench_images(name, setting, peers, log, **fields)
-
-
-def _texts(
-    name: str,
-    setting: "Setting",
-    length: int | None,
-    texts: int | None,
-    log: "Callable[[str], None]",
-    fields: dict[str, Any],
-) -> "Result":
-    from patchword.benchmarking.texts import bench_inference, bench_masked
-
-    lengths = _lengths(texts or 8 * setting.batch, length, fields.get("max_length", 512))
-    run = bench_masked if setting.train else bench_inference
-    return run(name, setting, lengths, log, **fields)
-
-
-def _lengths(texts: int, length: int | None, longest: int) -> "Tensor":
-    import torch
-
-    from patchword.benchmarking.text_inputs import natural_lengths
-
-    return natural_lengths(texts, longest) if length is None else torch.full((texts,), length)
-
-
-def _teller(as_json: bool) -> "Callable[[str], None]":
-    from rich.console import Console
-
-    log = Console(stderr=True, soft_wrap=True)
-    return lambda text: log.print(text, style="dim", highlight=False, markup=False)
 
 
 def print_result(result: "Result") -> None:

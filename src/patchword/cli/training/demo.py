@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from patchword.cli.common import Runs, console, finish
+from patchword.cli.common import Runs, console
 
 
 def demo(runs: Runs = Path("runs")) -> None:
@@ -17,6 +17,7 @@ def demo(runs: Runs = Path("runs")) -> None:
       patchword demo
     """
     from patchword.analysis.cost import blocks_of, count
+    from patchword.api.evaluation import finish
     from patchword.cli.models.cost import print_cost
     from patchword.data.image.named_datasets import find_dataset
     from patchword.recipes import find_recipe

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from patchword.cli.common import Device, RunArgument, console, find_run, finish
+from patchword.cli.common import Device, RunArgument, console, find_run
 
 
 def evaluate(
@@ -26,6 +26,7 @@ def evaluate(
       patchword evaluate runs/pets data=other/photos
       patchword evaluate runs/squad test=other.json language=chinese
     """
+    from patchword.api.evaluation import finish
     from patchword.recipes.evaluation import evaluated
     from patchword.reports.run.kinds import result_lines
 

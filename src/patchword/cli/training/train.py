@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Runs, console, finish, stopped
+from patchword.cli.common import Runs, console, stopped
 from patchword.cli.training.launch import launch, one_run_only
 from patchword.cli.training.study_tables import SeedsTable, Table, table_of
 
@@ -76,8 +76,8 @@ def train(
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
     """
-    from patchword.recipes.schema.reading import read_recipe
-    from patchword.studies import STUDIES, find_recipe
+    from patchword.api.training import named_recipe, print_duration
+    from patchword.studies import STUDIES
     from patchword.studies.seeds import check_seeds_folder, over_seeds, study_over_seeds
     from patchword.training.parallel.rank import is_main, rank_of
 
@@ -97,58 +97,26 @@ def train(
             study, again = study_over_seeds(study, seeds), [*again, "--seeds", str(seeds)]
         _several(Several(study, runs / (name or recipe), again, table_of(study)), out, resume)
         return
-    file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
-    base = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(recipe)
-    chosen = base.with_settings(changes)
-    folder = runs / (name or (file.absolute().parent.name if file.name == "recipe.yaml" else file.stem))
+    base, default = named_recipe(recipe)
+    chosen, folder = base.with_settings(changes), runs / (name or default)
     if seeds is not None:
         study = over_seeds(folder.name, chosen, seeds)
         check_seeds_folder(folder)
         _several(Several(study, folder, [*again, "--seeds", str(seeds)], SeedsTable()), out, resume)
         return
-    if chosen == base and base.expect.time:
-        out.print(f"{folder.name} takes {base.expect.time}", highlight=False, markup=False)
+    print_duration(base, chosen, folder, out)
     _run(chosen, folder, out, resume)
 
 
 def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:
-    from patchword.recipes.resume import resumable
-    from patchword.recipes.run import Run
-    from patchword.recipes.train import train as run_recipe
-    from patchword.training.parallel.rank import is_main
+    from patchword.api.training import train_recipe
     from patchword.training.signals import breakable
 
-    if resume:
-        _check_epochs(recipe, folder)
     with breakable():
         try:
-            if not run_recipe(recipe, folder, out, resume):
-                stopped(folder, out)
-            if is_main():
-                with resumable(folder):
-                    finish(Run(folder), out, recipe.device)
+            train_recipe(recipe, folder, out, resume)
         except KeyboardInterrupt:
             stopped(folder, out)
-
-
-def _check_epochs(recipe: "Recipe", folder: Path) -> None:
-    """Refuse to change the epochs of a run: its learning rate schedule depends on their number."""
-    from patchword.core.errors import UserError
-    from patchword.recipes.schema.reading import read_recipe
-
-    if not (folder / "recipe.yaml").is_file() or not (folder / "model.safetensors").is_file():
-        return
-    before = read_recipe(folder / "recipe.yaml")
-    if before.epochs != recipe.epochs and before.model_copy(update={"epochs": recipe.epochs}) == recipe.located():
-        words = ["patchword", "train", folder / "recipe.yaml", f"model={folder}", f"epochs={recipe.epochs}"]
-        place = ["--name", f"{folder.name}-longer", "--runs", folder.parent]
-        onwards = shlex.join(str(word) for word in [*words, *place])
-        raise UserError(
-            f"{folder} was trained with another recipe: the learning rate schedule spans all epochs of a run",
-            expected=f"epochs={before.epochs}",
-            got=f"epochs={recipe.epochs}",
-            hint=f"train from the start under another --name, or start a new run from its weights:\n{onwards}",
-        )
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """Describes the valid values of recipe fields, and parses typed values."""
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from patchword.core.errors import UserError
 from patchword.core.type_names import in_words
@@ -50,6 +52,31 @@ def read_value(text: str) -> Any:
         return float(value) if isinstance(value, str) and value[:1].isdigit() else value
     except ValueError:
         return value
+
+
+def flat_fields(fields: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the fields with their values; the fields of an inner dictionary have a dot in their names."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from flat_fields(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def field_value(field: FieldInfo | None, value: object) -> object:
+    """Convert a Python value to that of a recipe field: paths to text, and numbers if the field is a text.
+
+    field: None for an inner or unknown field.
+    """
+    if isinstance(value, (list, tuple)):
+        return [field_value(None, one) for one in value]
+    if isinstance(value, Path):
+        return str(value)
+    if field is not None and isinstance(value, (int, float)):
+        if isinstance(value, bool):
+            return str(value).lower() if "true" in get_args(field.annotation) else value
+        return str(value) if field.annotation is str else value
+    return value
 
 
 def whole_path(path: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeI
 from patchword.core.errors import UserError, nearest
 from patchword.models.older_fields import rename_older_fields
 from patchword.models.registry import keep_mlp_ratio
-from patchword.recipes.schema.fields import DEVICE, DEVICES, expected_of, model_value
+from patchword.recipes.schema.fields import DEVICE, DEVICES, expected_of, field_value, flat_fields, model_value
 from patchword.recipes.schema.older_fields import current_name
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -179,19 +179,35 @@ class Recipe(BaseModel):
 
     def with_settings(self, settings: Iterable[str]) -> Self:
         """Return the recipe with changed fields. settings: `field=value` or `field.inner=value`, as typed."""
-        values, touched, paths = self.model_dump(mode="json"), set(), set()
-        before = dict(values["model"])
-        # The model's name comes first: it brings its own sizes, which the other settings change.
-        for setting in sorted(settings, key=lambda text: text.partition("=")[0].strip() not in ("model", "model.name")):
+        changes: list[tuple[str, object]] = []
+        for setting in settings:
             path, equals, text = setting.partition("=")
             if not equals:
                 raise UserError(f"cannot set {setting!r}", expected="field=value, e.g. epochs=3")
-            steps = path.strip().split(".")
-            if steps[0] == "model" and (meant := current_name(path.strip())):  # a model's own fields are checked later
-                raise UserError(f"a recipe has no field {path.strip()!r}", hint=f"did you mean {meant!r}?")
-            _place(values, steps, model_value(text) if steps[0] == "model" else text)
+            path = path.strip()
+            changes.append((path, model_value(text) if path.partition(".")[0] == "model" else text))
+        return self._with_changes(changes)
+
+    def with_values(self, fields: Mapping[str, object]) -> Self:
+        """Return the recipe with changed fields, which are given as Python values.
+
+        fields: values by name; inner fields have a dot (`model.depth`) or are in a dictionary (`model: {"depth": 6}`).
+        """
+        return self._with_changes(
+            [(path, field_value(type(self).model_fields.get(path), value)) for path, value in flat_fields(fields)]
+        )
+
+    def _with_changes(self, changes: Iterable[tuple[str, object]]) -> Self:
+        values, touched, paths = self.model_dump(mode="json"), set(), set()
+        before = dict(values["model"])
+        # The model's name comes first: it brings its own sizes, which the other settings change.
+        for path, value in sorted(changes, key=lambda change: change[0] not in ("model", "model.name")):
+            steps = path.split(".")
+            if steps[0] == "model" and (meant := current_name(path)):  # a model's own fields are checked later
+                raise UserError(f"a recipe has no field {path!r}", hint=f"did you mean {meant!r}?")
+            _place(values, steps, value)
             touched.add(steps[0])
-            paths.add(path.strip())
+            paths.add(path)
         if "model.width" in paths and "model.hidden" not in paths and values["model"]["name"] == before["name"]:
             values["model"] = _rescaled(before, values["model"])
         changed = validated(type(self), values)

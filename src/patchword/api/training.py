@@ -1,0 +1,141 @@
+"""train: trains a recipe, evaluates the best weights and writes the report."""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from patchword.api.callbacks import Callback, CallbackSupervision
+from patchword.api.evaluation import finish
+from patchword.api.run import Run
+from patchword.core.errors import UserError
+from patchword.recipes.resume import resumable
+from patchword.recipes.schema.reading import read_recipe
+from patchword.recipes.schema.recipe import Recipe
+from patchword.recipes.train import Supervision
+from patchword.recipes.train import train as train_weights
+from patchword.studies import STUDIES, find_recipe
+from patchword.training.parallel.rank import is_main
+
+
+def train(
+    recipe: str | Path,
+    *,
+    name: str | None = None,
+    runs: str | Path = "runs",
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+    quiet: bool = False,
+    **fields: object,
+) -> Run:
+    """Train a recipe, evaluate the best weights on the test set, write the report, and return the run.
+
+    Ctrl-C saves the run and raises KeyboardInterrupt; the same call with `resume=True` continues it.
+
+    Args:
+        recipe: the name of a recipe, a YAML file, or a run folder, whose recipe is trained again.
+        name: name of the run; by default the recipe's.
+        runs: folder that holds the runs.
+        resume: resume the run of that name if it exists.
+        callbacks: objects whose methods are called during the run; see `Callback`.
+        quiet: print nothing.
+        fields: fields of the recipe to change; `patchword recipes cat NAME` lists them. Inner fields are given as a
+            dictionary: `model={"name": "vit-tiny-16", "depth": 6}`.
+
+    >>> run = patchword.train("image-folder-vit", data="photos", epochs=3)
+    >>> run = patchword.train("fashion-mnist-vit", **{"model.depth": 6})
+    """
+    if str(recipe) in STUDIES:
+        raise UserError(
+            f"{str(recipe)!r} is a study", expected="a recipe", hint=f"train it in a shell: patchword train {recipe}"
+        )
+    base, default = named_recipe(recipe)
+    chosen, folder = base.with_values(fields), Path(runs) / (name or default)
+    console = Console(quiet=True) if quiet or not is_main() else Console(soft_wrap=True)
+    print_duration(base, chosen, folder, console)
+    supervision = CallbackSupervision(callbacks, folder)
+    with _hints_for_python(), _resume_call(folder):
+        train_recipe(chosen, folder, console, resume, supervision)
+    run = Run(folder)
+    if is_main():
+        supervision.end(run)
+    return run
+
+
+def named_recipe(recipe: str | Path) -> tuple[Recipe, str]:
+    """Return a recipe, given by its name, a YAML file or a run folder, and the name that its run has by default."""
+    file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
+    found = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(str(recipe))
+    return found, file.absolute().parent.name if file.name == "recipe.yaml" else file.stem
+
+
+def print_duration(base: Recipe, chosen: Recipe, folder: Path, console: Console) -> None:
+    """Print how long the recipe takes, if it was measured and no field is changed."""
+    if chosen == base and base.expect.time:
+        console.print(f"{folder.name} takes {base.expect.time}", highlight=False, markup=False)
+
+
+def train_recipe(
+    recipe: Recipe, folder: Path, console: Console, resume: bool = False, supervision: Supervision | None = None
+) -> None:
+    """Train a recipe into a folder, evaluate the best weights on the test set, and write the report.
+
+    Raises KeyboardInterrupt if the run was stopped by a signal.
+    """
+    supervision = supervision or Supervision()
+    if resume:
+        check_epochs(recipe, folder)
+    finished = train_weights(recipe, folder, console, resume, supervision)
+    if not finished and not supervision.ends_early():
+        raise KeyboardInterrupt
+    if is_main():
+        with resumable(folder):
+            finish(Run(folder), console, recipe.device)
+
+
+def check_epochs(recipe: Recipe, folder: Path) -> None:
+    """Refuse to change the epochs of a run: its learning rate schedule depends on their number."""
+    if not (folder / "recipe.yaml").is_file() or not (folder / "model.safetensors").is_file():
+        return
+    before = read_recipe(folder / "recipe.yaml")
+    if before.epochs != recipe.epochs and before.model_copy(update={"epochs": recipe.epochs}) == recipe.located():
+        words = ["patchword", "train", folder / "recipe.yaml", f"model={folder}", f"epochs={recipe.epochs}"]
+        place = ["--name", f"{folder.name}-longer", "--runs", folder.parent]
+        onwards = shlex.join(str(word) for word in [*words, *place])
+        raise UserError(
+            f"{folder} was trained with another recipe: the learning rate schedule spans all epochs of a run",
+            expected=f"epochs={before.epochs}",
+            got=f"epochs={recipe.epochs}",
+            hint=f"train from the start under another --name, or start a new run from its weights:\n{onwards}",
+        )
+
+
+@contextmanager
+def _resume_call(folder: Path) -> Iterator[None]:
+    """Add the call that resumes the run to a KeyboardInterrupt."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        place = "" if folder.parent == Path("runs") else f", runs={str(folder.parent)!r}"
+        call = f"resume the run with patchword.train({str(folder)!r}{place}, resume=True)"
+        begun = (folder / "recipe.yaml").is_file()
+        raise KeyboardInterrupt(f"stopped; {call if begun else 'nothing was written yet'}") from None
+
+
+@contextmanager
+def _hints_for_python() -> Iterator[None]:
+    """Name arguments instead of options of the command line in the hints of errors; whole commands stay."""
+    try:
+        yield
+    except UserError as error:
+        lines = [line if line.startswith("patchword ") else _for_python(line) for line in error.hint.split("\n")]
+        if (hint := "\n".join(lines)) == error.hint:
+            raise
+        raise type(error)(error.what, expected=error.expected, got=error.got, hint=hint) from None
+
+
+def _for_python(text: str) -> str:
+    return re.sub(r"--name\b", "name", re.sub(r"--resume\b", "resume=True", text))
