@@ -1,5 +1,7 @@
 """The base class of every model in the registry."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -12,8 +14,19 @@ class Model(nn.Module):
 
     card: Card  # set by the registry: the model's name and sizes
     head: nn.Module
+    new_head: Callable[[int], nn.Module]  # set by the registry: classes -> a newly initialized head
 
     if TYPE_CHECKING:
 
         def __call__(self, *inputs: Any, **options: Any) -> Tensor:
             """Call `forward` and the hooks. A BERT with the head "pretraining" returns a pair of tensors."""
+
+    def reset_classifier(self, classes: int) -> None:
+        """Replace the head by a newly initialized one for this number of classes; all other weights stay.
+
+        >>> model = patchword.load("runs/mine")
+        >>> model.reset_classifier(5)
+        """
+        head = self.new_head(classes)
+        self.head = head.to(next(self.parameters()).device).train(self.training)
+        self.card = replace(self.card, config={**self.card.config, "classes": classes}, labels=())

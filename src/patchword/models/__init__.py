@@ -1,7 +1,5 @@
 """FAMILIES: the registry of all architectures; each is a short composition of layers."""
 
-from dataclasses import replace
-
 from patchword.core.errors import UserError
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone, Pyramid
@@ -69,15 +67,3 @@ def backbone_of(model: Model, name: str) -> Backbone:
     if not isinstance(model, Pyramid):
         raise UserError(f"{name!r} has no feature maps", expected="a model of images with features=True")
     return model.backbone()
-
-
-def reset_classifier(model: Model, classes: int) -> None:
-    """Replace the head of a model by a newly initialized one for this number of classes; all other weights stay.
-
-    >>> model = patchword.load("runs/mine")
-    >>> reset_classifier(model, classes=5)
-    """
-    fields = {**model.card.config, "classes": classes}
-    head = REGISTRY.create(model.card.model, **fields).head
-    model.head = head.to(next(model.parameters()).device).train(model.training)
-    model.card = replace(model.card, config=fields, labels=())

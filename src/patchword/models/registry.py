@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
-from torch import Tensor
+from torch import Tensor, nn
 
 from patchword.core.card import Card, ConfigValue, Normalization
 from patchword.core.errors import UserError, nearest
@@ -99,18 +100,7 @@ class Registry:
         Another width without another hidden width keeps the variant's MLP ratio.
         """
         config = self.find(name)[1].config
-        overrides = keep_mlp_ratio(vars(config), overrides)
-        known = [field.name for field in fields(config)]
-        for field in overrides:
-            if field not in known:
-                raise UserError(f"model {name!r} has no field {field!r}", hint=nearest(field, known))
-        try:
-            return TypeAdapter(type(config)).validate_python(asdict(replace(config, **overrides)))
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = str(first["loc"][0])
-            kind, given = get_type_hints(type(config), include_extras=True)[field], overrides.get(field, first["input"])
-            raise UserError(f"field {field!r} of model {name!r}", expected=in_words(kind), got=repr(given)) from None
+        return configured(name, config, keep_mlp_ratio(vars(config), overrides))
 
     def example(self, card: Card) -> Input:
         """Return an example input of the model's default size, on the default device."""
@@ -136,6 +126,31 @@ class Registry:
         config = self.configure(name, overrides)
         model = family.build(config)
         model.card = Card(name, asdict(config))
+        model.new_head = partial(new_head, name, family.build, config)
         if family.normalization:
             model.card = replace(model.card, normalization=family.normalization.over(config.channels))
         return model
+
+
+def configured(name: str, config: Any, overrides: Mapping[str, ConfigValue]) -> Any:
+    """Return a config with some fields replaced and checked; `name` is that of the model, for the messages."""
+    known = [field.name for field in fields(config)]
+    for field in overrides:
+        if field not in known:
+            raise UserError(f"model {name!r} has no field {field!r}", hint=nearest(field, known))
+    try:
+        return TypeAdapter(type(config)).validate_python(asdict(replace(config, **overrides)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        kind, given = get_type_hints(type(config), include_extras=True)[field], overrides.get(field, first["input"])
+        raise UserError(f"field {field!r} of model {name!r}", expected=in_words(kind), got=repr(given)) from None
+
+
+def new_head(name: str, build: Callable[[Any], Model], config: Any, classes: int) -> nn.Module:
+    """Return a newly initialized head of a model for this number of classes."""
+    head = getattr(config, "head", "classes")
+    if head not in ("classes", "tags"):
+        hint = f'create or load it with one: patchword.create({name!r}, head="classes", classes={classes})'
+        raise UserError(f"the head {head!r} of {name!r} has no classes", expected="classes or tags", hint=hint)
+    return build(configured(name, config, {"classes": classes})).head

@@ -9,7 +9,7 @@ from patchword.core.card import ConfigValue, Resize
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.sources import ImageSource
 from patchword.layers.model import Model
-from patchword.models import REGISTRY, reset_classifier
+from patchword.models import REGISTRY
 from patchword.models.registry import keep_mlp_ratio
 from patchword.recipes.model_choice import weights_path
 from patchword.recipes.schema.recipe import ModelChoice
@@ -38,7 +38,7 @@ class ImageModelPlan:
         else:
             model = self.weights.build(**fields)
             if not self.keeps_head(labels):
-                reset_classifier(model, len(labels))
+                model.reset_classifier(len(labels))
         model.card = replace(model.card, labels=labels)
         return model
 

@@ -9,7 +9,7 @@ from patchword.core.errors import UserError
 from patchword.core.tensor_files import read_tensors, write_tensors
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Pyramid
-from patchword.models import REGISTRY, reset_classifier
+from patchword.models import REGISTRY
 from patchword.objectives.masked_image import MaskedImageModel
 from patchword.recipes.image.model import ImageModelPlan
 from patchword.recipes.run_folder import RunFolder
@@ -54,7 +54,7 @@ def build_model(plan: ImageModelPlan) -> PretrainedModel:
     else:
         classes = plan.weights.card.config["classes"]
         vit = plan.weights.build(**{"classes": classes, **plan.fields}).train()
-        reset_classifier(vit, vit.card.config["classes"])
+        vit.reset_classifier(vit.card.config["classes"])
     vit.card = replace(vit.card, labels=())
     return PretrainedModel(MaskedImageModel(cast(Pyramid, vit)), deepcopy(vit))
 
