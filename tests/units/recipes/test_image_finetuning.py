@@ -18,6 +18,7 @@ from patchword.recipes.evaluation import evaluated
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import ImageTask, build_task
 from patchword.recipes.run import Run
+from patchword.recipes.train import build_task as build_any
 from patchword.recipes.train import train
 from patchword.studies import STUDIES
 from support.helpers import difference, pixels, randomise
@@ -273,3 +274,18 @@ def test_other_images_with_an_unknown_class_are_refused(photos):
     write_classes(Path("others"), ("cat", "cow"))
     with pytest.raises(UserError, match="the model does not know class 'cow' of others"):
         evaluated(Run(Path("tuned")), Run(Path("tuned")).recipe().with_settings(["data=others"]), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("finetune-images", (), "expected model=WEIGHTS data=FOLDER"),
+        ("finetune-images", ("data=photos",), "expected model=WEIGHTS\n"),
+        ("image-folder-vit", (), "expected data=FOLDER\n"),
+        ("image-pretrain", (), "expected data=FOLDER\n"),
+    ],
+)
+def test_missing_settings_are_named(photos, name, settings, expected):
+    with pytest.raises(UserError, match="the recipe needs more settings") as caught:
+        build_any(find_recipe(name).with_settings(settings), silent())
+    assert expected in str(caught.value)

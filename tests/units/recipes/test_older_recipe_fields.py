@@ -1,16 +1,20 @@
 """Run folders with older field names load, resume and evaluate; a typed older name gets a hint with the current one."""
 
 import json
+import re
 
 import pytest
 import yaml
 
 from patchword.core.errors import UserError
+from patchword.models import REGISTRY
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.run import Run
+from patchword.recipes.schema.aliases import ADVICE, ALIASES
 from patchword.recipes.schema.older_fields import OLDER_FIELDS, current_name, with_current_names
 from patchword.recipes.schema.reading import read_recipe
+from patchword.recipes.schema.recipe import field_names
 from patchword.recipes.train import train
 from support.material import silent, tiny_recipe
 
@@ -81,6 +85,35 @@ def test_a_name_of_another_kind_is_no_hint():
     with pytest.raises(UserError, match="a recipe has no field 'rows'") as caught:
         find_recipe("digits-vit").with_settings(["rows=true"])
     assert "packed" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        *(("img_size", "did you mean 'model.image'"), ("model.img_size", "did you mean 'model.image'")),
+        *(("max_epochs", "did you mean 'epochs'"), ("model.lr", "did you mean 'learning_rate'")),
+        *(("dropout_rate", "did you mean 'model.dropout'"), ("num_classes", "comes from the data")),
+        *(("pretrained", "model=hf:OWNER/REPO"), ("model.pretrained", "`patchword models --pretrained`")),
+    ],
+)
+def test_a_name_of_another_library_gets_a_hint(typed, hint):
+    with pytest.raises(UserError, match=re.escape(hint)):
+        find_recipe("digits-vit").with_settings([f"{typed}=1"])
+
+
+def test_every_alias_means_a_field_of_some_recipe():
+    values = [find_recipe(name) for name in (*RECIPES, "squad")]
+    known = {field for recipe in values for field in field_names(type(recipe))}
+    sizes = {
+        f"model.{field}" for name in ("vit-exercise", "bert-tiny") for field in REGISTRY.configure(name, {}).__dict__
+    }
+    assert set(ALIASES.values()) <= known | sizes
+    assert not (ALIASES.keys() | ADVICE.keys() - {"weights"}) & known
+
+
+def test_a_model_that_has_the_field_of_another_library_takes_it():
+    """The fields of the model count first."""
+    assert find_recipe("bert-pretrain").with_settings(["model.max_length=64"]).model.overrides()["max_length"] == 64
 
 
 def test_other_names_stay():

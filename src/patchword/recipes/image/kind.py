@@ -5,7 +5,7 @@ from rich.console import Console
 from patchword.recipes.distillation.images import taught
 from patchword.recipes.image.checks import check_images_of, image_names
 from patchword.recipes.image.evaluation import evaluate_images
-from patchword.recipes.image.recipe import YOUR_IMAGES, YOUR_WEIGHTS, ImageRecipe
+from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import ImageTask, build_task
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.task import Task
@@ -14,11 +14,6 @@ from patchword.training.guard.report import SampleNames
 
 def _task(recipe: ImageRecipe, console: Console) -> Task:
     return taught(build_task(recipe, console), console)
-
-
-def _required(recipe: ImageRecipe) -> str:
-    model = "model=WEIGHTS" if recipe.model.name == YOUR_WEIGHTS else ""
-    return f"{model} data=FOLDER".strip() if recipe.data == YOUR_IMAGES else model
 
 
 def _sample_names(task: ImageTask) -> SampleNames:
@@ -31,5 +26,5 @@ IMAGES = RecipeKind(
     evaluate=evaluate_images,
     check_data=check_images_of,
     sample_names=_sample_names,
-    required_settings=_required,
+    required_settings=ImageRecipe.required_settings,
 )

@@ -11,6 +11,7 @@ from patchword.data.image.sources import ImageSource
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.models.registry import keep_mlp_ratio
+from patchword.recipes.image.recipe import check_weights_given
 from patchword.recipes.model_choice import weights_path
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.weights.io.loading import OpenWeights, open_weights
@@ -57,6 +58,7 @@ def plan_image_model(choice: ModelChoice, source: ImageSource) -> ImageModelPlan
     Weights keep their own number of channels. A model of the registry that reads grey images is built for colours if
     the data has them.
     """
+    check_weights_given(choice)
     fields = choice.overrides()
     weights = None if weights_path(choice) is None else open_weights(choice.name, **fields)
     name = choice.name if weights is None else weights.card.model

@@ -1,6 +1,7 @@
 """The recipe of an image classifier."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -131,7 +132,34 @@ class ImageDataRecipe(Recipe):
 
     def open_data(self) -> ImageSource:
         """Open the data set; no image is read yet."""
+        self.check_data_given()
         return open_source(self.data)
+
+    def required_settings(self) -> str:
+        """Return the settings that the user has to give, as they are typed."""
+        model = "model=WEIGHTS" if self.model.name == YOUR_WEIGHTS else ""
+        return f"{model} data=FOLDER".strip() if self.data == YOUR_IMAGES else model
+
+    def check_data_given(self) -> None:
+        """Raise an error that names all missing settings if no data is given; a folder named "images" is used."""
+        if self.data == YOUR_IMAGES and not Path(self.data).exists():
+            raise missing_settings(self.required_settings())
+
+
+def check_weights_given(choice: ModelChoice) -> None:
+    """Raise an error if a recipe that fine-tunes has no weights; a folder named "weights" is used."""
+    if choice.name == YOUR_WEIGHTS and not Path(choice.name).exists():
+        raise missing_settings("model=WEIGHTS")
+
+
+def missing_settings(settings: str) -> UserError:
+    """Return the error of a recipe that lacks settings, with what each of them takes."""
+    known = {
+        "model": "a run, a model folder, a .safetensors file, or hf:OWNER/REPO (`patchword models --pretrained`)",
+        "data": "a folder with one sub-folder of images per class, a .csv or .jsonl list, or a named data set",
+    }
+    hints = [f"{name}: {text}" for name, text in known.items() if f"{name}=" in settings]
+    return UserError("the recipe needs more settings", expected=settings, hint="\n".join(hints))
 
 
 class ImageRecipe(ImageDataRecipe):

@@ -1,7 +1,6 @@
 """The recipe kind `image-pretraining`: a ViT that is trained on images without labels."""
 
 from patchword.recipes.image.checks import check_images_of, image_names
-from patchword.recipes.image.recipe import YOUR_IMAGES
 from patchword.recipes.image_pretraining.evaluation import evaluate_pretraining
 from patchword.recipes.image_pretraining.recipe import ImagePretrainingRecipe
 from patchword.recipes.image_pretraining.task import ImagePretrainingTask, build_task
@@ -13,16 +12,12 @@ def _sample_names(task: ImagePretrainingTask) -> SampleNames:
     return image_names(task.recipe, task.train.images)
 
 
-def _required(recipe: ImagePretrainingRecipe) -> str:
-    return "data=FOLDER" if recipe.data == YOUR_IMAGES else ""
-
-
 IMAGE_PRETRAINING = RecipeKind(
     recipe=ImagePretrainingRecipe,
     build_task=build_task,
     evaluate=evaluate_pretraining,
     check_data=check_images_of,
     sample_names=_sample_names,
-    required_settings=_required,
+    required_settings=ImagePretrainingRecipe.required_settings,
     metric=lambda recipe: "test error reduction",
 )

@@ -22,6 +22,7 @@ class ImagePretrainingRecipe(ImageDataRecipe):
     mask_ratio: float = Field(0.6, gt=0, lt=1, description="fraction of the patches that are masked and predicted")
 
     def open_data(self) -> ImageSource:
+        self.check_data_given()
         return open_unlabelled(self.data)
 
 

@@ -1,7 +1,9 @@
-"""Older names of recipe fields, which saved run folders may hold, and common synonyms that users type."""
+"""Older names of recipe fields, which saved run folders may hold."""
 
 from collections.abc import Mapping
 from typing import Any
+
+from patchword.recipes.schema.aliases import ALIASES
 
 _EVERY_KIND = {
     "rate": "learning_rate",
@@ -34,22 +36,6 @@ OLDER_FIELDS: Mapping[str, Mapping[str, str]] = {
     "augmentation": _AUGMENTATION,
     "model": {"fresh": "from_scratch"},
     "teacher": {"smoothing": "label_smoothing"},
-}
-_SYNONYMS = {
-    "lr": "learning_rate",
-    "wd": "weight_decay",
-    "bs": "batch_size",
-    "ema": "ema_decay",
-    "grad_clip": "clip_norm",
-    "max_grad_norm": "clip_norm",
-    "grad_accum": "gradient_accumulation",
-    "gradient_checkpointing": "activation_checkpointing",
-    "min_lr": "min_lr_ratio",
-    "num_epochs": "epochs",
-    "max_length": "length",
-    "early_stopping": "patience",
-    "dtype": "precision",
-    "unpad": "packed",
 }
 
 
@@ -87,10 +73,10 @@ def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
 
 
 def current_name(path: str) -> str | None:
-    """Return the field that the user means by an older name or a common synonym, e.g. `lr`; None for any other word.
+    """Return the field that an older name or a name of other libraries means, e.g. `lr`; None for any other word.
 
     path: of the field, e.g. `augmentation.erase`
     """
     outer, _, inner = path.rpartition(".")
-    found = OLDER_FIELDS.get(outer, {}).get(inner) or ("" if outer else _SYNONYMS.get(inner, ""))
+    found = OLDER_FIELDS.get(outer, {}).get(inner) or ("" if outer else ALIASES.get(inner, ""))
     return (f"{outer}.{found}" if outer else found) if found else None

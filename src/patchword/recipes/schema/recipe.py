@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeI
 from patchword.core.errors import UserError, nearest
 from patchword.models.older_fields import rename_older_fields
 from patchword.models.registry import keep_mlp_ratio
+from patchword.recipes.schema.aliases import ADVICE, ALIASES, alias_hint
 from patchword.recipes.schema.fields import DEVICE, DEVICES, expected_of, field_value, flat_fields, model_value
 from patchword.recipes.schema.older_fields import current_name
 
@@ -205,6 +206,8 @@ class Recipe(BaseModel):
             steps = path.split(".")
             if steps[0] == "model" and (meant := current_name(path)):  # a model's own fields are checked later
                 raise UserError(f"a recipe has no field {path!r}", hint=f"did you mean {meant!r}?")
+            if steps[0] == "model" and len(steps) == 2:
+                _check_model_field(type(self), values["model"], steps[1])
             _place(values, steps, value)
             touched.add(steps[0])
             paths.add(path)
@@ -238,14 +241,31 @@ def validated(recipe: type[R], values: Mapping[str, Any]) -> R:
 
 def _hint(path: str, values: Mapping[str, Any], recipe: type[Recipe]) -> str:
     """Return the field that was probably meant; it may be a field of the model."""
-    from patchword.models import REGISTRY
-
-    model = values.get("model", {})
-    name = model.get("name") if isinstance(model, Mapping) else model
-    if name in REGISTRY.names() and path in vars(REGISTRY.find(name)[1].config):
+    sizes = _model_fields(values.get("model", {}))
+    if path in sizes:
         return f"did you mean 'model.{path}'?"
     meant, known = current_name(path), field_names(recipe)
-    return f"did you mean {meant!r}?" if meant in known else nearest(path, known)
+    if meant in known:
+        return f"did you mean {meant!r}?"
+    return alias_hint(path, [f"model.{field}" for field in sizes]) or nearest(path, known)
+
+
+def _model_fields(model: Any) -> list[str]:
+    """Return the fields of a model's config; none if the model is a path."""
+    from patchword.models import REGISTRY
+
+    name = model.get("name") if isinstance(model, Mapping) else model
+    return list(vars(REGISTRY.find(name)[1].config)) if name in REGISTRY.names() else []
+
+
+def _check_model_field(recipe: type[Recipe], model: Any, field: str) -> None:
+    """Raise an error for a field that other libraries have. The other fields are checked when the model is built."""
+    if field not in ADVICE and field not in ALIASES:
+        return
+    sizes = _model_fields(model)
+    known = [*field_names(recipe), *(f"model.{size}" for size in sizes)]
+    if field not in (*sizes, *ModelChoice.model_fields) and (hint := alias_hint(field, known)):
+        raise UserError(f"a model has no field {field!r}", hint=hint)
 
 
 def field_names(recipe: type[Recipe]) -> list[str]:
