@@ -36,6 +36,9 @@ Precision = Annotated[
     Literal["auto", "float32", "bfloat16"],
     typer.Option("--precision", help="auto: bfloat16 on a GPU with bfloat16 units, else float32."),
 ]
+Download = Annotated[
+    bool, typer.Option("--download", help="Fetch a model of the hub (hf:OWNER/REPO) that is not on this machine.")
+]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or the name of one inside `runs`.")]
 
 
@@ -56,6 +59,22 @@ def console(least: int = 0, quiet: bool = False) -> "Console":
         return Console(quiet=True)
     found = Console(soft_wrap=True)
     return Console(soft_wrap=True, width=least) if found.width < least else found
+
+
+def fetch_model(model: str, download: bool) -> None:
+    """Fetch a model of the hub into the cache if it is not there. download: False fetches nothing."""
+    if not download:
+        return
+    from patchword.core.disk_space import format_bytes
+    from patchword.weights.hub.download import Download as Plan
+    from patchword.weights.hub.download import fetch
+    from patchword.weights.hub.name import HubName, is_hub_name
+
+    def announce(plan: Plan) -> None:
+        typer.echo(f"fetching {plan.name}: {format_bytes(plan.size)}", err=True)
+
+    if is_hub_name(model):
+        fetch(HubName.parse(model), announce)
 
 
 def card_of(model: str, settings: Iterable[str] | None) -> "Card":

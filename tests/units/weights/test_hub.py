@@ -311,6 +311,22 @@ def test_load_does_not_download_by_itself(hub, simple):
     assert hub.requests == []
 
 
+@pytest.mark.parametrize("verb", ["show", "cost", "windows"])
+def test_a_verb_downloads_only_if_it_is_asked_to(hub, command, tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    vit(tmp_path / "vit")
+    hub.repositories["maker/vit"] = Repository.of_folder(tmp_path / "vit")
+    code, _, complaint = command(verb, "hf:maker/vit")
+    assert code == 2
+    assert "`patchword get hf:maker/vit`, or add --download" in complaint
+    assert hub.requests == []
+    code, printed, complaint = command(verb, "hf:maker/vit", "--download")
+    assert code == 0, complaint
+    assert "fetching hf:maker/vit: " in complaint
+    assert "fetching" not in printed
+    assert command(verb, "hf:maker/vit", "--download")[2] == ""  # it is in the cache now
+
+
 def test_create_knows_what_can_be_pretrained():
     with pytest.raises(UserError, match="no public checkpoint is known for 'pale-tiny'"):
         patchword.create("pale-tiny", pretrained=True)

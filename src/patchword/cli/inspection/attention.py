@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Json, Settings, console
+from patchword.cli.common import Device, Download, Json, Settings, console, fetch_model
 
 if TYPE_CHECKING:
     from patchword.inspection.attention import ImageAttention
@@ -35,6 +35,7 @@ def attention(
     as_json: Json = False,
     settings: Settings = None,
     device: Device = "auto",
+    download: Download = False,
 ) -> None:
     """Draw what a model attends to: maps per layer and head, rollout, relevance for a class, attention distance.
 
@@ -62,6 +63,7 @@ def attention(
     check_out(out, every)
     target = relevance or (PREDICTED if "relevance" in every else "")
     question = AttentionOptions(tuple(layer or ()), tuple(head or ()), _pixel(at), "rollout" in every, target)
+    fetch_model(model, download)
     found = (
         _text(model, given, pair, data, question, device)
         if _is_of_texts(model)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Json, Model, Settings, card_of, console
+from patchword.cli.common import Download, Json, Model, Settings, card_of, console, fetch_model
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +31,7 @@ def windows(
     ] = "",
     as_json: Json = False,
     settings: Settings = None,
+    download: Download = False,
 ) -> None:
     """Draw which tokens attend to which in each stage: windows, stripes, pales, reduced keys.
 
@@ -44,6 +45,7 @@ def windows(
     from patchword.analysis.attention_pattern import attention_patterns, computed_density, density
     from patchword.reports.attention_pattern import describe, write_windows
 
+    fetch_model(model, download)
     card = card_of(model, settings)
     found = attention_patterns(card)
     place = _place(token, found[0].grid)

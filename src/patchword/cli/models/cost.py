@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Json, Settings, card_of, console
+from patchword.cli.common import Download, Json, Settings, card_of, console, fetch_model
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def cost(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="A model name of `patchword models`, a run folder, or a checkpoint."),
+        typer.Argument(
+            metavar="MODEL",
+            help="A model name of `patchword models`, a run folder, a checkpoint, or hf:OWNER/REPO.",
+        ),
     ] = None,
     block: Annotated[int | None, typer.Option("--block", help="Count only this block, from 0.")] = None,
     part: Annotated[str, typer.Option("--part", help="Count only this part, named as in `patchword show`.")] = "",
@@ -37,6 +40,7 @@ def cost(
     ] = None,
     as_json: Json = False,
     settings: Settings = None,
+    download: Download = False,
 ) -> None:
     """Count the parameters and MACs of a model, a block or any part, and show the calculation.
 
@@ -53,6 +57,8 @@ def cost(
     from patchword.cli.models.formula import formula as show_formula
     from patchword.core.errors import UserError
 
+    if model is not None:
+        fetch_model(model, download)
     if formula:
         if block is not None or part or steps or tokens is not None:
             raise UserError("--formula counts the first stage only", expected="no --block, --part, --steps or --tokens")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Model, Settings, console, model_of
+from patchword.cli.common import Download, Model, Settings, console, fetch_model, model_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +41,7 @@ def export(
         ),
     ] = None,
     settings: Settings = None,
+    download: Download = False,
 ) -> None:
     """Export a model to ONNX or PyTorch's own format, and check that the file gives the same outputs.
 
@@ -65,6 +66,7 @@ def export(
             raise UserError(f"cannot export to {path}", expected=f"a name that ends in {suffix}")
         FORMATS[suffix].require()
     sides, count = _size(size), _batch(batch)
+    fetch_model(model, download)
     found, remarks, out = model_of(model, settings), {}, console()
     if int8 and (program or REGISTRY.reads_images(found.card.model)):
         raise UserError("--int8 is for text models", expected="a text model with --onnx FILE.onnx")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from patchword.cli.common import Model, Settings, card_of, console
+from patchword.cli.common import Download, Model, Settings, card_of, console, fetch_model
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from patchword.analysis.shapes import Part
 
 
-def show(model: Model, settings: Settings = None) -> None:
+def show(model: Model, settings: Settings = None, download: Download = False) -> None:
     """Show the parts of a model as a tree: class, output shape and parameters of each.
 
     Examples:
@@ -22,6 +22,7 @@ def show(model: Model, settings: Settings = None) -> None:
 
     from patchword.analysis.shapes import part_tree
 
+    fetch_model(model, download)
     card = card_of(model, settings)
     root = part_tree(card)
     tree = Tree(f"[bold]{card.model}[/bold]  {root.parameters:,} parameters")

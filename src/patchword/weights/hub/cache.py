@@ -32,6 +32,6 @@ def local_path(source: str | Path) -> Path:
             f"{name} is not on this machine",
             expected="a model in the cache of huggingface_hub",
             got=f"none{size}",
-            hint=f"fetch it once: `patchword get {name}`, or in Python load(..., download=True)",
+            hint=f"fetch it once: `patchword get {name}`, or add --download; in Python: load(..., download=True)",
         )
     return folder
