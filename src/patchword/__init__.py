@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from patchword.api.training import train
     from patchword.fusion.compile import compile
     from patchword.models import list_models
+    from patchword.pipelines import Pipeline, pipeline
     from patchword.weights import create, load, save
 
 __version__ = "0.1.0"
 __all__ = [
     "Callback",
+    "Pipeline",
     "Run",
     "bench",
     "compile",
@@ -35,6 +37,7 @@ __all__ = [
     "load",
     "models",
     "names",
+    "pipeline",
     "save",
     "tokenizer",
     "train",
@@ -43,6 +46,7 @@ __all__ = [
 
 _HOMES = {
     "Callback": "api.callbacks",
+    "Pipeline": "pipelines",
     "Run": "api.run",
     "bench": "api.bench",
     "compile": "fusion.compile",
@@ -50,6 +54,7 @@ _HOMES = {
     "evaluate": "api.evaluation",
     "list_models": "models",
     "load": "weights",
+    "pipeline": "pipelines",
     "save": "weights",
     "tokenizer": "api.preprocessing",
     "train": "api.training",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # so that mypy resolves the modules before the package that i
     from patchword.layers.text.model import TextModel
     from patchword.models import list_models as list_models
     from patchword.models.text.elmo import Elmo
+    from patchword.pipelines import Pipeline as Pipeline
+    from patchword.pipelines import pipeline as pipeline
     from patchword.weights import load as load
     from patchword.weights import save as save
 __version__: str

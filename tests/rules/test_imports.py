@@ -27,6 +27,10 @@ ALLOWED = {
     "inspection": {"core", "layers", "models", "weights", "data", "objectives", "training", "analysis", "recipes"},
     "studies": {"core", "layers", "models", "data", "objectives", "analysis", "recipes", "inspection"},
     "reports": {"core", "layers", "data", "objectives", "analysis", "recipes", "timing", "inspection", "studies"},
+    "pipelines": {
+        *("core", "layers", "fusion", "models", "weights", "data", "training"),
+        *("analysis", "recipes", "inspection", "reports"),
+    },
     "api": {
         *("core", "layers", "models", "weights", "data", "training", "recipes"),
         *("benchmarking", "studies", "reports", "pipelines"),

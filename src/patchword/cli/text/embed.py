@@ -61,9 +61,9 @@ def embed(
       patchword embed runs/bert new.csv --text review --layer 4 --out v.npy
     """
     from patchword.core.errors import UserError
-    from patchword.recipes.text.inference.embedding import embed, embedding_options
+    from patchword.pipelines.texts import TextEngine
+    from patchword.recipes.text.inference.embedding import embedding_options
     from patchword.recipes.text.inference.input import Columns, read_texts
-    from patchword.recipes.text.inference.reader import open_reader
     from patchword.recipes.vectors.files import check_kind, write_vectors
 
     if out is None and not as_json:
@@ -71,17 +71,17 @@ def embed(
     if out is not None:
         check_kind(out, per_token=pool == "none")
     texts = read_texts(inputs or (), Columns(text))
-    reader = open_reader(model, device, precision)
-    manner = embedding_options(reader, layer, pool, normalize, length)
+    engine = TextEngine.open(model, device, precision)
+    manner = embedding_options(engine.reader, layer, pool, normalize, length)
     with progress(len(texts)) as bar:
-        parts = embed(reader, [one.text for one in texts], manner, bar)
+        parts = engine.embed([one.text for one in texts], manner, bar)
         if as_json:
             parts = _printed(texts, parts)
         shape = write_vectors(out, texts, parts) if out is not None else tuple(len(part) for part in parts)
-    report_truncation(reader, manner.length)
+    report_truncation(engine.reader, manner.length)
     if out is not None and not as_json:
         size = " x ".join(f"{side:,}" for side in shape)
-        console().print(f"{size} in {out}: {_description(reader, manner)}", highlight=False, markup=False)
+        console().print(f"{size} in {out}: {_description(engine.reader, manner)}", highlight=False, markup=False)
 
 
 def _printed(texts: "Sequence[TextInput]", parts: "Iterator[Embedded]") -> "Iterator[Embedded]":

@@ -30,18 +30,18 @@ def fill(
       patchword fill runs/bert "The [MASK] sat on the mat."
       patchword fill runs/bert "[MASK] is the capital of [MASK]." --top 3
     """
-    from patchword.recipes.text.inference.filling import fill, filled
-    from patchword.recipes.text.inference.reader import open_reader
+    from patchword.pipelines.fillings import Fillings
+    from patchword.pipelines.texts import TextEngine
 
-    gaps = fill(open_reader(model, device), text, top, pieces)
+    gaps = Fillings(text, TextEngine.open(model, device).fill(text, top, pieces))
     if as_json:
-        record = {"text": text, "filled": filled(text, gaps), "gaps": [gap.to_json() for gap in gaps]}
+        record = {"text": text, "filled": gaps.filled, "gaps": [gap.to_json() for gap in gaps]}
         typer.echo(json.dumps(record, ensure_ascii=False))
         return
     for number, gap in enumerate(gaps, 1):
         _print_gap(gap, f"mask {number} of {len(gaps)}" if len(gaps) > 1 else "")
     if len(gaps) > 1:
-        console().print(f"with the most likely words: {filled(text, gaps)}", highlight=False, markup=False)
+        console().print(f"with the most likely words: {gaps.filled}", highlight=False, markup=False)
 
 
 def _print_gap(gap: "Gap", title: str) -> None:

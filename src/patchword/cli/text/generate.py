@@ -8,8 +8,8 @@ import typer
 from patchword.cli.common import Device, Json, console
 
 if TYPE_CHECKING:
+    from patchword.pipelines.texts import TextEngine
     from patchword.recipes.text.inference.generation import GenerationOptions, Prompt
-    from patchword.recipes.text.inference.reader import Reader
 
 Field = Annotated[str, typer.Option(metavar="TEXT", help="A field of the news article, for models such as Grover.")]
 
@@ -54,19 +54,19 @@ def generate(
       patchword generate runs/gpt "The king" --beams 4
       patchword generate runs/grover --headline "Cats can talk" --domain news.com --field body --top-p 0.95
     """
-    from patchword.recipes.text.inference.generation import GenerationOptions, continue_text, prompt_of_news
-    from patchword.recipes.text.inference.reader import open_reader
+    from patchword.pipelines.texts import TextEngine
+    from patchword.recipes.text.inference.generation import GenerationOptions, prompt_of_news
 
     options = GenerationOptions(tokens, temperature, top_k, top_p, beams=beams, seed=seed, samples=samples)
     parts = {"domain": domain, "date": date, "authors": authors, "headline": headline, "body": body}
     given = {name: text for name, text in parts.items() if text}
     _check(prompt, given, field)
-    reader = open_reader(model, device)
-    start = prompt_of_news(reader.tokenizer, given, field) if field else _read_prompt(reader, prompt)
+    engine = TextEngine.open(model, device)
+    start = prompt_of_news(engine.reader.tokenizer, given, field) if field else _read_prompt(engine, prompt)
     if samples == 1 and not beams and not as_json:
-        _stream(reader, start, options)
+        _stream(engine, start, options)
         return
-    found = continue_text(reader, start, options)
+    found = engine.generate(start, options)
     if as_json:
         record = {"prompt": start.shown, **({"fields": given, "field": field} if field else {})}
         typer.echo(json.dumps({**record, "texts": [one.to_json() for one in found]}, ensure_ascii=False))
@@ -86,19 +86,16 @@ def _check(prompt: str, given: dict[str, str], field: str) -> None:
         raise UserError("a prompt and fields exclude each other", expected="one or the other", got=prompt[:40])
 
 
-def _read_prompt(reader: "Reader", prompt: str) -> "Prompt":
-    from patchword.recipes.text.inference.generation import prompt_of
+def _read_prompt(engine: "TextEngine", prompt: str) -> "Prompt":
     from patchword.recipes.text.inference.input import piped, whole
 
-    return prompt_of(reader.tokenizer, whole(prompt or piped()).text.rstrip("\r\n"))
+    return engine.prompt(whole(prompt or piped()).text.rstrip("\r\n"))
 
 
-def _stream(reader: "Reader", start: "Prompt", options: "GenerationOptions") -> None:
+def _stream(engine: "TextEngine", start: "Prompt", options: "GenerationOptions") -> None:
     """Print the text while it is generated."""
-    from patchword.recipes.text.inference.generation import stream_text
-
     shown = start.shown
-    for piece in stream_text(reader, start, options):
+    for piece in engine.stream(start, options):
         typer.echo(shown + piece, nl=False)
         shown = ""
     typer.echo(shown)

@@ -13,8 +13,8 @@ from patchword.cli.common import Device, Precision, console, trained_model
 from patchword.cli.text.answers import Answers, check_places, messages, progress, report_truncation
 
 if TYPE_CHECKING:
-    from patchword.recipes.image.prediction import Answer
-    from patchword.recipes.text.inference.reader import Reader
+    from patchword.pipelines.predictions import Predictions
+    from patchword.pipelines.texts import TextEngine
     from patchword.recipes.text.inference.requests import TypedOptions
 
 
@@ -58,14 +58,14 @@ def predict(
       patchword predict runs/names "Ada Lovelace lived in London." --json
       patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
-    from patchword.recipes.text.inference.reader import open_reader
+    from patchword.pipelines.texts import TextEngine
     from patchword.recipes.text.inference.requests import TypedOptions
 
     check_places(to, jsonl)
     if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
-        reader = open_reader(model, device, precision)
-        answers = _texts(reader, inputs or (), TypedOptions(text, pair, question), top, empty, kept)
+        engine = TextEngine.open(model, device, precision)
+        answers = _texts(engine, inputs or (), TypedOptions(text, pair, question), top, empty, kept)
         if as_json:
             for line in answers.json_lines():
                 typer.echo(line, nl=False)
@@ -73,11 +73,13 @@ def predict(
         if not (as_json or to or jsonl):
             answers.print(console())
         return
-    from patchword.recipes.image.prediction import classify, images_of
+    from patchword.pipelines import pipeline
+    from patchword.pipelines.image_inputs import list_images
 
     refuse_pretrained(model)
-    found = classify(trained_model(Path(model)), images_of(map(Path, inputs or ())), top, device, precision)
-    _output_images(found, to, jsonl, as_json)
+    found = trained_model(Path(model))
+    images = list_images(inputs or [])
+    _output_images(pipeline(found, device=device, precision=precision)(images, top=top), to, jsonl, as_json)
 
 
 def reads_texts(model: str) -> bool:
@@ -114,25 +116,23 @@ def _folder(model: str) -> Path:
 
 
 def _texts(
-    reader: "Reader", inputs: Sequence[str], words: "TypedOptions", top: int, empty: bool | None, kept: bool
+    engine: "TextEngine", inputs: Sequence[str], words: "TypedOptions", top: int, empty: bool | None, kept: bool
 ) -> Answers:
     """Predict for texts. kept: True if the output is a file or JSON, which repeats the other columns of a table."""
     from patchword.cli.text.columns import others_of
-    from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered, recipe_of
     from patchword.recipes.text.tasks.all_tasks import task_spec_of
 
-    recipe = recipe_of(reader, paired=bool(words.pair))
+    recipe = engine.recipe(paired=bool(words.pair))
     goal = task_spec_of(recipe)
     texts = goal.asked(inputs, words)
-    can_be_empty = may_be_unanswered(reader.folder) if empty is None else empty
     with progress(len(texts)) as bar:
-        answers = list(Predictor(reader, recipe, top, can_be_empty).answers(texts, bar))
-    report_truncation(reader, recipe.length)
+        answers = engine.predict(texts, recipe, top, empty, bar)
+    report_truncation(engine.reader, recipe.length)
     others = others_of(recipe, texts, words) if kept else {}
     return Answers(texts, answers, goal.asked_as, others)
 
 
-def _output_images(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | None, as_json: bool) -> None:
+def _output_images(answers: "Predictions", to: Path | None, jsonl: Path | None, as_json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -154,33 +154,31 @@ def _output_images(answers: "Sequence[Answer]", to: Path | None, jsonl: Path | N
     if to or jsonl or as_json:
         return
     table = Table("image", "class", "probability", "other classes")
-    for answer in (answer for answer in answers if answer.classes):
+    for answer in (answer for answer in answers if not answer.error):
         (name, probability), *others = answer.classes
         following = ", ".join(f"{other} {part:.1%}" for other, part in others)
-        table.add_row(escape(str(answer.path)), escape(name), f"{probability:.1%}", escape(following))
+        table.add_row(escape(str(answer.input)), escape(name), f"{probability:.1%}", escape(following))
     console().print(table)
 
 
-def _csv(answers: "Sequence[Answer]") -> str:
+def _csv(answers: "Predictions") -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    ranks = range(1, max(len(answer.classes) for answer in answers) + 1)
+    ranks = range(1, max(len(answer.classes) for answer in answers if not answer.error) + 1)
     names = [f"{kind}_{rank}" for rank in ranks for kind in ("class", "probability")]
     has_errors = any(answer.error for answer in answers)
     writer.writerow(["path", *names, *(["error"] if has_errors else [])])
     for answer in answers:
-        cells = [cell for name, probability in answer.classes for cell in (name, f"{probability:.6f}")]
+        classes = () if answer.error else answer.classes
+        cells = [cell for name, probability in classes for cell in (name, f"{probability:.6f}")]
         cells += [""] * (len(names) - len(cells))
-        writer.writerow([answer.path, *cells, *([answer.error] if has_errors else [])])
+        writer.writerow([answer.input, *cells, *([answer.error] if has_errors else [])])
     return text.getvalue()
 
 
-def _json_lines(answers: "Sequence[Answer]") -> str:
-    from patchword.recipes.text.inference.answers import ClassAnswer
-
+def _json_lines(answers: "Predictions") -> str:
     records = (
-        {"path": str(answer.path)}
-        | ({"error": answer.error} if answer.error else dict(ClassAnswer(answer.classes).record()))
+        {"path": str(answer.input)} | (answer.output.record() if answer.output is not None else {"error": answer.error})
         for answer in answers
     )
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.faults import is_collecting
-from patchword.data.image.image_file import ALLOWING, decode_image, read_header, read_image, warn_image
+from patchword.data.image.image_file import ALLOWING, convert_image, decode_image, read_header, read_image, warn_image
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.progress import Progress
 from patchword.data.skipping import FaultySamples
@@ -39,6 +39,11 @@ def decode(path: Path, format: ImageFormat) -> Tensor:
 def decode_bytes(data: bytes, path: Path, format: ImageFormat) -> Tensor:
     """Decode the bytes of an image file like `decode`."""
     return _resized(decode_image(data, path, _checked(format.channels)), format)
+
+
+def convert(image: Image.Image, format: ImageFormat) -> Tensor:
+    """Convert an open image like `decode`."""
+    return _resized(convert_image(image, _checked(format.channels)), format)
 
 
 def _checked(channels: int) -> int:

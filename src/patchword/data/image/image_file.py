@@ -39,6 +39,11 @@ def decode_image(data: bytes, path: Path, channels: int) -> Image.Image:
         return _plain(ImageOps.exif_transpose(image), channels)
 
 
+def convert_image(image: Image.Image, channels: int) -> Image.Image:
+    """Convert an open image like `read_image`: upright, with 8 bits per channel, grey or RGB."""
+    return _plain(ImageOps.exif_transpose(image), channels)
+
+
 def read_header(path: Path) -> tuple[str, int, int]:
     """Return format, width and height from the header."""
     with _named(path), _open(path) as image:

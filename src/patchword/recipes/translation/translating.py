@@ -20,15 +20,24 @@ from patchword.recipes.translation.search import Search, in_words, translated
 
 @dataclass(frozen=True)
 class Translating:
-    """A trained translator. A text that is too long for it is an error before anything is translated."""
+    """A trained translator. A text that is too long for it is an error before anything is translated.
+
+    name: what the user opened, for messages
+    """
 
     model: Translator
     languages: Languages
+    name: str = ""
 
     @classmethod
     def open(cls, name: str, device: str = "auto") -> "Translating":
         model, source, target = open_translator(Path(folder_of(name)))
-        return cls(model.to(pick_device(device)), Languages(source, target))
+        return cls.of(model, Languages(source, target), device, name)
+
+    @classmethod
+    def of(cls, model: Translator, languages: Languages, device: str = "auto", name: str = "") -> "Translating":
+        """Move a translator to its device, in evaluation mode."""
+        return cls(model.to(pick_device(device)).eval(), languages, name)
 
     def sources(self, asked: Sequence[TextInput]) -> Ragged:
         where = str(asked[0].place.get("file", "the command line"))

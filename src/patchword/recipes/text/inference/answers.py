@@ -1,8 +1,8 @@
-"""Outputs of a text model in three forms: a JSON record, rows of a table, and text for the terminal."""
+"""Answers of a model, typed, and in three forms: a JSON record, rows of a table, and cells for the terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from patchword.objectives.metrics.answer_search import Answers
 from patchword.objectives.metrics.tag_spans import spans_of
@@ -12,21 +12,9 @@ Row = dict[str, Any]  # column -> cell
 NameAndProbability = tuple[str, float]  # a name and its probability
 
 
-class TextAnswer(Protocol):
-    def record(self) -> dict[str, Any]: ...
-
-    def rows(self) -> list[Row]:
-        """Return the rows for a CSV file."""
-        ...
-
-    def cells(self) -> list[dict[str, str]]:
-        """Return the rows for the terminal, each column -> cell."""
-        ...
-
-
 @dataclass(frozen=True)
 class ClassAnswer:
-    """The most probable classes, the best first."""
+    """The most probable classes of an image or a text, the best first."""
 
     probabilities: tuple[NameAndProbability, ...]
 
@@ -94,6 +82,15 @@ class Tagged(NamedTuple):
     end: int
 
 
+class TagSpan(NamedTuple):
+    """Several words that form a name or a phrase. start, end: characters of the text."""
+
+    text: str
+    kind: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True)
 class TagAnswer:
     """The words of a text with their tags, and the spans if the tags are BIO tags (B-person I-person O)."""
@@ -102,13 +99,13 @@ class TagAnswer:
     words: tuple[Tagged, ...]
     spells_spans: bool
 
-    def spans(self) -> list[dict[str, Any]]:
+    def spans(self) -> list[TagSpan]:
         places = [(span.kind, self.words[span.start].start, self.words[span.end - 1].end) for span in self._found()]
-        return [{"text": self.text[a:b], "kind": kind, "start": a, "end": b} for kind, a, b in places]
+        return [TagSpan(self.text[start:end], kind, start, end) for kind, start, end in places]
 
     def record(self) -> dict[str, Any]:
         values: dict[str, Any] = {"text": self.text, "words": [word._asdict() for word in self.words]}
-        return {**values, "spans": self.spans()} if self.spells_spans else values
+        return {**values, "spans": [span._asdict() for span in self.spans()]} if self.spells_spans else values
 
     def rows(self) -> list[Row]:
         return [{**word._asdict(), "probability": f"{word.probability:.6f}"} for word in self.words]
@@ -118,14 +115,23 @@ class TagAnswer:
         if not self.spells_spans:
             return [tagged]
         spans = [
-            {"span": span["text"], "kind": span["kind"], "characters": f"{span['start']}-{span['end']}"}
-            for span in self.spans()
+            {"span": span.text, "kind": span.kind, "characters": f"{span.start}-{span.end}"} for span in self.spans()
         ]
         first, *others = spans or [{"span": "none"}]
         return [tagged | first, *others]
 
     def _found(self) -> Sequence[Any]:
         return spans_of([word.tag for word in self.words]) if self.spells_spans else ()
+
+
+class FoundAnswer(NamedTuple):
+    """A possible answer to a question. start, end: characters of the context; None and an empty text: no answer."""
+
+    text: str
+    start: int | None
+    end: int | None
+    score: float
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -135,35 +141,38 @@ class SpanAnswer:
     found: Answers
     top: int
 
-    def ranked(self) -> list[dict[str, Any]]:
-        shown = [vars(candidate) for candidate in self.found.candidates]
+    def ranked(self) -> list[FoundAnswer]:
+        shown = [FoundAnswer(**vars(candidate)) for candidate in self.found.candidates]
         if self.found.null is not None:
-            shown.append({**_NONE, "score": self.found.null, "probability": self.found.null_probability})
-        return sorted(shown, key=lambda answer: -answer["score"])[: self.top]
+            shown.append(FoundAnswer("", None, None, self.found.null, self.found.null_probability))
+        return sorted(shown, key=lambda answer: -answer.score)[: self.top]
 
     def record(self) -> dict[str, Any]:
         answers = self.ranked()
-        return {"answer": answers[0]["text"] if answers else "", "answers": answers}
+        return {"answer": answers[0].text if answers else "", "answers": [answer._asdict() for answer in answers]}
 
     def rows(self) -> list[Row]:
-        ranked = enumerate(self.ranked() or [_NONE], 1)
+        ranked = enumerate([answer._asdict() for answer in self.ranked()] or [_NONE], 1)
         return [{"rank": rank, "answer": answer["text"], **_without(answer, "text")} for rank, answer in ranked]
 
     def cells(self) -> list[dict[str, str]]:
         return [
             {
-                "answer": answer["text"] or "(no answer)",
-                "probability": f"{answer['probability']:.1%}",
-                "score": f"{answer['score']:.2f}",
-                "characters": "" if answer["start"] is None else f"{answer['start']}-{answer['end']}",
+                "answer": answer.text or "(no answer)",
+                "probability": f"{answer.probability:.1%}",
+                "score": f"{answer.score:.2f}",
+                "characters": "" if answer.start is None else f"{answer.start}-{answer.end}",
             }
             for answer in self.ranked()
         ] or [{"answer": "(no answer)"}]
+
+
+TextAnswer: TypeAlias = ClassAnswer | LabelsAnswer | NumberAnswer | TagAnswer | SpanAnswer
 
 
 def _listed(probabilities: Sequence[NameAndProbability]) -> str:
     return ", ".join(f"{name} {probability:.1%}" for name, probability in probabilities)
 
 
-def _without(record: dict[str, Any], field: str) -> dict[str, Any]:
+def _without(record: Row, field: str) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name != field}

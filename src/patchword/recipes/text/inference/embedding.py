@@ -52,25 +52,35 @@ class Embedded:
 
 
 def embedding_options(
-    reader: Reader, layer: int | None, pool: Pool | None, normalize: bool | None, length: int | None
+    reader: Reader,
+    layer: int | None,
+    pool: Pool | None,
+    normalize: bool | None,
+    length: int | None,
+    prefix: str = "--",
 ) -> EmbeddingOptions:
-    """Return the options; None takes the default: sentence-transformers' pooling, else the mean of the last layer."""
+    """Return the options; None takes the default: sentence-transformers' pooling, else the mean of the last layer.
+
+    prefix: of the names of options in messages; "" for Python
+    """
     config = reader.model.card.config
     is_own = reader.head in ("vector", "pooled") and config["pool"] != "pooler"
-    chosen = layer_number(reader, -1 if layer is None else layer)
+    chosen = layer_number(reader, -1 if layer is None else layer, prefix)
     own = is_own and chosen == reader.depth and pool in (None, config["pool"])
     pooled = pool or (cast(Pool, config["pool"]) if is_own else "mean")
     if pooled == "pooler":
-        _require_pooler(reader, chosen)
+        _require_pooler(reader, chosen, prefix)
     scaled = normalize if normalize is not None else own and reader.head == "vector"
-    return EmbeddingOptions(chosen, pooled, scaled, _length(reader, length))
+    return EmbeddingOptions(chosen, pooled, scaled, _length(reader, length, prefix))
 
 
-def layer_number(reader: Reader, layer: int) -> int:
+def layer_number(reader: Reader, layer: int, prefix: str = "--") -> int:
     """Return the layer index; negative numbers count from the last layer."""
     found = layer + reader.depth + 1 if layer < 0 else layer
     if not 0 <= found <= reader.depth:
-        raise UserError("--layer", expected=f"0 (the embeddings) to {reader.depth}, or -1 for the last", got=layer)
+        raise UserError(
+            f"{prefix}layer", expected=f"0 (the embeddings) to {reader.depth}, or -1 for the last", got=layer
+        )
     return found
 
 
@@ -110,18 +120,18 @@ def state_of(model: TextModel, batch: TextBatch, layer: int) -> Tensor:
     return model.encode(batch.text) if last else model.states(batch.text)[layer]
 
 
-def _require_pooler(reader: Reader, layer: int) -> None:
+def _require_pooler(reader: Reader, layer: int, prefix: str) -> None:
     if not hasattr(getattr(reader.model.head, "pool", None), "linear"):
-        raise UserError(f"the model in {reader.folder} has no pooler", expected="--pool mean or first")
+        raise UserError(f"the model in {reader.folder} has no pooler", expected=f"{prefix}pool mean or first")
     if layer != reader.depth:
-        raise UserError("the pooler belongs to the last layer", expected=f"--layer {reader.depth}", got=layer)
+        raise UserError("the pooler belongs to the last layer", expected=f"{prefix}layer {reader.depth}", got=layer)
 
 
-def _length(reader: Reader, asked: int | None) -> int:
+def _length(reader: Reader, asked: int | None, prefix: str) -> int:
     if asked is not None:
         if not 3 <= asked <= reader.max_length:
             raise UserError(
-                "--length", expected=f"3 to {reader.max_length} tokens, the maximum of the model", got=asked
+                f"{prefix}length", expected=f"3 to {reader.max_length} tokens, the maximum of the model", got=asked
             )
         return asked
     folders = (reader.folder, encoder_folder(reader.folder))

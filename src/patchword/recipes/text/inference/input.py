@@ -83,7 +83,7 @@ def whole(word: str) -> TextInput:
     path = file_of(word) if word != PIPE else None
     place = {"file": str(path)} if path else {"file": "stdin"} if word == PIPE else {}
     text = read_utf8(path) if path else _stdin() if word == PIPE else word
-    return TextInput(_checked(text, str(place.get("file", "the command line"))), place=place)
+    return TextInput(checked_text(text, str(place.get("file", "the command line"))), place=place)
 
 
 def _read(word: str, columns: Columns) -> Iterator[TextInput]:
@@ -91,7 +91,7 @@ def _read(word: str, columns: Columns) -> Iterator[TextInput]:
     if word == PIPE:
         yield from _lines("stdin", _stdin(), bool(columns.pair))
     elif path is None:
-        yield TextInput(_checked(word, "the command line"))
+        yield TextInput(checked_text(word, "the command line"))
     elif path.suffix.lower() in TABLES:
         yield from _rows(path, columns)
     else:
@@ -122,12 +122,13 @@ def _lines(name: str, text: str, paired: bool) -> Iterator[TextInput]:
         if paired and not tab:
             raise UserError(f"{name}, line {line}: there is no second text", expected="two texts with a tab between")
         where = f"{name}, line {line}"
-        yield TextInput(_checked(first, where), _checked(second, where) if paired else None, place)
+        yield TextInput(checked_text(first, where), checked_text(second, where) if paired else None, place)
     if not text.strip():
         raise UserError(f"{name} is empty", expected="one text per line")
 
 
-def _checked(text: str, where: str) -> str:
+def checked_text(text: str, where: str) -> str:
+    """Return the text; an empty one, or one with characters that cannot be encoded, is an error."""
     if not text.strip():
         raise UserError(f"{where}: the text is empty")
     return check_characters(text, where)

@@ -81,6 +81,17 @@ def open_reader(
     if (folder / "recipe.yaml").is_file() and not (folder / "model.safetensors").is_file():
         RunFolder(folder).model()  # raises an error with a hint
     model, tokenizer = open_text_model(ModelChoice(name=str(folder)))
+    return reader_of(folder, model, tokenizer, device, precision)
+
+
+def reader_of(
+    folder: Path,
+    model: TextModel,
+    tokenizer: Tokenizer,
+    device: str = "auto",
+    precision: Literal["auto", "float32", "bfloat16"] = "float32",
+) -> Reader:
+    """Move a model to its device, in evaluation mode, and return it with its tokenizer. folder: named in messages."""
     target = pick_device(device)
     form, chosen = batch_format("auto", tokenizer, target), pick_precision(precision, target)
     return Reader(folder, model.to(target).eval(), tokenizer, form, chosen)

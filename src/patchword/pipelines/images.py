@@ -1,0 +1,137 @@
+"""Classes and features of images, computed in batches while threads decode the next files."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from patchword.core.device import pick_device, pick_precision
+from patchword.core.errors import UserError
+from patchword.core.grid import Grid
+from patchword.fusion.rules import fuse_on_gpu
+from patchword.layers import Pyramid
+from patchword.layers.heads.image import ClassHead, DistilledHead
+from patchword.layers.model import Model
+from patchword.models import REGISTRY
+from patchword.pipelines.image_inputs import OneImage, Transform
+from patchword.recipes.text.inference.answers import ClassAnswer
+from patchword.training.step import Precision, autocast
+
+_BATCH = 64
+Vectors: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # one row per input
+Decoded = Tensor | UserError  # pixels, or why an image cannot be read
+
+
+@dataclass(frozen=True)
+class ImageEngine:
+    """An image model on its device. name: what the user opened, for messages."""
+
+    name: str
+    model: Pyramid
+    device: torch.device
+    precision: Precision
+    has_classes: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        device: str = "auto",
+        precision: Literal["auto", "float32", "bfloat16"] = "auto",
+        name: str = "",
+    ) -> "ImageEngine":
+        """Move a model to its device, in evaluation mode."""
+        REGISTRY.require_images(model.card.model)
+        assert isinstance(model, Pyramid), "an image model is a pyramid"
+        target = pick_device(device)
+        return cls(name or model.card.model, model.to(target).eval(), target, pick_precision(precision, target))
+
+    @property
+    def transform(self) -> Transform:
+        return Transform(self.model.card)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes; numbers if they have no names."""
+        card = self.model.card
+        return card.labels or tuple(str(number) for number in range(card.config["classes"]))
+
+    @torch.inference_mode()
+    def classify(self, images: Sequence[OneImage], top: int) -> list[ClassAnswer | UserError]:
+        """Return the classes of each image, or why it cannot be read; if none can be, the first error is raised."""
+        model, labels = fuse_on_gpu(self.model), self.labels
+        answers: list[ClassAnswer | UserError] = []
+        for decoded in self._batches(images):
+            inputs = self._inputs(decoded)
+            scores: Iterator[tuple[list[float], list[int]]] = iter(())
+            if inputs is not None:
+                with autocast(self.precision, self.device):
+                    best = model(inputs).float().softmax(-1).topk(min(top, len(labels)))
+                scores = zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            for found in decoded:
+                answers.append(found if isinstance(found, UserError) else _answer(labels, *next(scores)))
+        _require_one(answers)
+        return answers
+
+    @torch.inference_mode()
+    def features(self, images: Sequence[OneImage]) -> Vectors:
+        """Return the pooled features before the head, (images, width). An image that cannot be read is an error."""
+        model, found = fuse_on_gpu(self.model), []
+        for decoded in self._batches(images):
+            for error in (one for one in decoded if isinstance(one, UserError)):
+                raise error
+            inputs = self._inputs(decoded)
+            assert inputs is not None, "every image was read"
+            with autocast(self.precision, self.device):
+                pooled = _pooled(self.model.head, *model.encode(inputs))
+            found.append(pooled.float().cpu().numpy())
+        vectors: Vectors = np.concatenate(found)
+        return vectors
+
+    def without_classes(self) -> "ImageEngine":
+        """Return the same engine for a model whose head is not trained."""
+        return replace(self, has_classes=False)
+
+    def _inputs(self, decoded: Sequence[Decoded]) -> Tensor | None:
+        """Return the normalized batch on the device; None if no image could be read."""
+        pixels = [one for one in decoded if isinstance(one, Tensor)]
+        if not pixels:
+            return None
+        if all(one.dtype == torch.uint8 for one in pixels):
+            return self.transform.normalized(torch.stack(pixels).to(self.device))
+        return torch.stack([self.transform.normalized(one) for one in pixels]).to(self.device)
+
+    def _batches(self, images: Sequence[OneImage]) -> Iterator[list[Decoded]]:
+        def tried(image: OneImage) -> Decoded:
+            try:
+                return self.transform.pixels(image)
+            except UserError as error:
+                return error
+
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            for start in range(0, len(images), _BATCH):
+                yield list(pool.map(tried, images[start : start + _BATCH]))
+
+
+def _pooled(head: nn.Module, tokens: Tensor, grid: Grid) -> Tensor:
+    """Return what the head reads: (images, tokens, width) -> (images, width)."""
+    if isinstance(head, DistilledHead):
+        return tokens[:, :2].mean(1)  # of the tokens of both heads, as timm does
+    if not isinstance(head, ClassHead):
+        raise UserError("the head does not pool its tokens", expected="a ClassHead", got=type(head).__name__)
+    return head.pool(tokens, grid)
+
+
+def _answer(labels: Sequence[str], probabilities: Sequence[float], classes: Sequence[int]) -> ClassAnswer:
+    return ClassAnswer(tuple(zip((labels[label] for label in classes), probabilities, strict=True)))
+
+
+def _require_one(answers: Sequence[ClassAnswer | UserError]) -> None:
+    errors = [answer for answer in answers if isinstance(answer, UserError)]
+    if len(errors) == len(answers):
+        raise errors[0]
