@@ -18,9 +18,9 @@ def documented_files(addition: str) -> set[str]:
     return set(re.findall(r"`([^`]+\.py)`", rows[addition]))
 
 
-def worked_example(section: str) -> list[str]:
-    """The Python code blocks of a section of CONTRIBUTING.md, e.g. "Add a verb"."""
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+def worked_example(section: str, file: str = "CONTRIBUTING.md") -> list[str]:
+    """The Python code blocks of a section of a page, e.g. "Add a verb"."""
+    page = (ROOT / file).read_text(encoding="utf-8")
     _, found, rest = page.partition(f"\n## {section}\n")
-    assert found, f"CONTRIBUTING.md has no section {section!r}"
+    assert found, f"{file} has no section {section!r}"
     return [textwrap.dedent(block["code"]) for block in CODE.finditer(rest.partition("\n## ")[0])]
