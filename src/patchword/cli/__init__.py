@@ -3,8 +3,11 @@
 import atexit
 import os
 import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
 
-from patchword.core.errors import PeerLostError, UserError
+from patchword.core.errors import AmbiguityWarning, PeerLostError, UserError
 
 FAULTS = "data-faults.txt"  # in the current folder
 
@@ -36,6 +39,7 @@ def _end_beside_others(code: int) -> None:
 def _run() -> None:
     from patchword.cli.app import app
 
+    shown, warnings.showwarning = warnings.showwarning, _note_printer()
     try:
         app()
     except UserError as error:
@@ -50,6 +54,24 @@ def _run() -> None:
     except PeerLostError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
+    finally:
+        warnings.showwarning = shown
+
+
+def _note_printer() -> Callable[..., None]:
+    """Return a function that prints our warnings as notes, each once, and those of other libraries as Python does."""
+    printed = set[str]()
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if not issubclass(category, AmbiguityWarning):
+            (file or sys.stderr).write(warnings.formatwarning(message, category, filename, lineno, line))
+        elif str(message) not in printed:
+            printed.add(str(message))
+            print(f"note: {message}", file=sys.stderr)
+
+    return show
 
 
 def _whole_list(error: UserError) -> list[str]:

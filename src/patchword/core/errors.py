@@ -28,6 +28,10 @@ class RecoverableError(UserError):
         return type(self)(self.what, expected=self.expected, got=self.got, hint=hints)
 
 
+class AmbiguityWarning(UserWarning):
+    """A value that the user's files do not state was chosen. The command line prints it as a note."""
+
+
 class PeerLostError(RuntimeError):
     """A peer process failed and this one cannot continue without it; the peer's own message gives the reason."""
 

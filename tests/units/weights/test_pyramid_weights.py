@@ -1,7 +1,9 @@
 """Swin, CvT, CSWin and PVT under the names of others, without those others: tests/parity and tests/golden have them."""
 
 import json
+import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,10 +11,13 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
 import patchword
-from patchword.core.card import Normalization
+from patchword.core.card import Normalization, Resize
 from patchword.core.errors import UserError
 from patchword.layers import ImagePosition
+from patchword.layers.model import Model
+from patchword.models import REGISTRY
 from patchword.models.vision import swin
+from patchword.weights.io.preprocessing import authors_resize
 from patchword.weights.names.layouts import LAYOUTS
 from support.helpers import difference, pixels, randomise
 
@@ -337,3 +342,72 @@ def test_a_model_composed_by_hand_has_maps_but_no_file(tmp_path):
     assert model.backbone().widths == (32, 64)
     with pytest.raises(UserError, match="without a card"):
         patchword.save(model, tmp_path)
+
+
+def bare_file(folder: Path, model: Model, layout: str) -> Path:
+    """Write weights as one file whose folder has no config."""
+    saved = patchword.save(model, folder / "saved", layout=layout)
+    return (saved / "model.safetensors").rename(folder / "weights.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "resize"),
+    [
+        ("swin-tiny", {"depths": (1, 1), "heads": (2, 4), "width": 8, "image": 56}, Resize("crop", 0.875, "bicubic")),
+        ("vit-tiny-16", {"depth": 1, "width": 192, "hidden": 768, "image": 64}, Resize("stretch", 1.0, "bilinear")),
+    ],
+)
+def test_a_file_without_config_is_resized_as_its_authors_do(name, fields, resize, tmp_path):
+    file = bare_file(tmp_path, patchword.create(name, classes=3, **fields), "timm" if "vit" in name else "authors")
+    heads = {"heads": fields.get("heads", 3)}
+    assert patchword.load(file, model=name, image=fields["image"], **heads).card.resize == resize
+
+
+@pytest.mark.parametrize("family", ["vit", "mixer", "deit", "swin", "cvt", "pvt", "cswin", "resnet", "regnety"])
+def test_every_family_with_published_weights_has_its_own_resizing(family):
+    assert family in {found.name for found in REGISTRY.families}
+    assert authors_resize(family, 224) != Resize()
+    assert authors_resize(family, (224, 224)) == authors_resize(family, 224)
+
+
+def test_swin_cvt_and_cswin_cut_nothing_off_large_images():
+    for family in ("swin", "cvt", "cswin"):
+        assert authors_resize(family, 384).crop == 1
+    assert authors_resize("deit", 384).crop == 0.875
+    assert authors_resize("pale", 224) == authors_resize("swin", 28) == Resize()
+
+
+def test_a_weight_file_beside_its_preprocessor_config_uses_it(tmp_path):
+    model = patchword.create("swin-mini", channels=3)
+    folder = patchword.save(model, tmp_path, layout="huggingface")
+    wanted = {"size": {"shortest_edge": 40}, "crop_size": 28, "do_center_crop": True, "resample": 2}
+    (folder / "preprocessor_config.json").write_text(json.dumps(wanted))
+    assert patchword.load(folder / "model.safetensors").card.resize == Resize("crop", 0.7, "bilinear")
+
+
+@pytest.fixture
+def their_cvt(tmp_path) -> Path:
+    """A CvT as transformers writes it: its config does not state the activation."""
+    folder = patchword.save(patchword.create("cvt-mini", depths=(1, 2)), tmp_path / "cvt", layout="huggingface")
+    config = json.loads((folder / "config.json").read_text())
+    assert config.pop("hidden_act") == "quick_gelu"
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_a_cvt_without_a_stated_activation_is_a_warning(their_cvt):
+    with pytest.warns(UserWarning, match='QuickGELU is used.*activation="gelu" gives its outputs') as caught:
+        assert patchword.load(their_cvt).card.config["activation"] == "quick-gelu"
+    assert caught[0].filename == __file__  # the line of the caller
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert patchword.load(their_cvt, activation="gelu").card.config["activation"] == "gelu"
+        patchword.load(patchword.save(patchword.create("cvt-mini"), their_cvt.parent / "ours"))
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_the_command_line_prints_the_warning_as_one_note(their_cvt, command):
+    code, _, complaint = command("show", their_cvt)
+    assert code == 0
+    assert complaint.count("note: this CvT does not state its activation") == 1
+    assert "UserWarning" not in complaint

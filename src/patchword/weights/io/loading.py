@@ -1,5 +1,6 @@
 """Load a model from a run, a saved folder, another library's folder or one file."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Card, ConfigValue, Normalization, Resize
-from patchword.core.errors import UserError, nearest
+from patchword.core.errors import AmbiguityWarning, UserError, nearest
 from patchword.core.tensor_files import Tensors
 from patchword.layers.model import Model
 from patchword.layers.quantize import MARK, quantise, without_ranges
@@ -19,7 +20,7 @@ from patchword.models.resize import fit_resolution
 from patchword.weights.hub.cache import local_path
 from patchword.weights.hub.download import fetch
 from patchword.weights.hub.name import HubName, is_hub_name
-from patchword.weights.io.preprocessing import read_normalization, read_resize
+from patchword.weights.io.preprocessing import authors_resize, read_normalization, read_resize
 from patchword.weights.io.safety_checks import refuse_depth, refuse_nonfinite
 from patchword.weights.io.tensor_checks import TASK, check_encoder, check_tensors
 from patchword.weights.io.weight_source import WeightSource, read_file, read_folder
@@ -54,7 +55,11 @@ def open_weights(
     if not path.exists():
         raise UserError(f"there is nothing at {path}", expected="a run, a model folder, a .safetensors or an .npz file")
     found = read_folder(path) if path.is_dir() else read_file(path)
-    return OpenWeights(found, _identify(found, model, overrides), Path(source))
+    card = _identify(found, model, overrides)
+    for field, note in found.layout.unstated(found.config).items():
+        if field not in overrides:
+            warnings.warn(note, AmbiguityWarning, stacklevel=3)
+    return OpenWeights(found, card, Path(source))
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,8 @@ def _identify(source: WeightSource, model: str | None, overrides: Mapping[str, C
     if family.normalization:
         given = read_normalization(source.preprocessor, source.config.get("pretrained_cfg") or {})
         resize = read_resize(source.preprocessor, source.config.get("pretrained_cfg") or {})
+        if source.layout.family and not source.config and not source.preprocessor:
+            resize = authors_resize(family.name, config["image"])
         normalization = given or family.normalization.over(config["channels"])
         card = replace(card, normalization=normalization, resize=resize)
     return card

@@ -5,11 +5,42 @@ from typing import Any, Literal
 
 from patchword.core.card import Normalization, Resize
 from patchword.core.errors import UserError
+from patchword.core.grid import Size, sides
 
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 PILLOW: tuple[Interpolation, ...] = ("nearest", "lanczos", "bilinear", "bicubic")  # in the order of their numbers
 _TIMM_MODES: dict[str, Literal["crop", "stretch"]] = {"center": "crop", "squash": "stretch"}
 _WITHOUT_CROP = 384  # ConvNeXt's processor stretches images of this size and above
+
+
+_RATIO = 224 / 256
+# How the authors' code resizes images to evaluate a family. Without a config, a file does not state it.
+_AUTHORS: dict[str, Resize] = {
+    "vit": Resize("stretch", 1.0, "bilinear"),
+    "mixer": Resize("stretch", 1.0, "bilinear"),
+    "deit": Resize("crop", _RATIO, "bicubic"),
+    "swin": Resize("crop", _RATIO, "bicubic"),
+    "cvt": Resize("crop", _RATIO, "bicubic"),
+    "pvt": Resize("crop", _RATIO, "bicubic"),
+    "cswin": Resize("crop", 0.9, "bicubic"),
+    "resnet": Resize("crop", _RATIO, "bilinear"),
+    "regnety": Resize("crop", _RATIO, "bilinear"),
+}
+_AUTHORS_LARGE: dict[str, Resize] = {  # of 384 pixels and more
+    "swin": Resize("stretch", 1.0, "bicubic"),
+    "cvt": Resize("stretch", 1.0, "bicubic"),
+    "cswin": Resize("crop", 1.0, "bicubic"),
+}
+_NOT_RESIZED = 32  # up to this side, the authors' code takes the images as they are
+
+
+def authors_resize(family: str, image: Size) -> Resize:
+    """Return how the authors of a family resize images to evaluate it; the default for other families."""
+    side = min(sides(image))
+    if side <= _NOT_RESIZED:
+        return Resize()
+    large = _AUTHORS_LARGE.get(family) if side >= _WITHOUT_CROP else None
+    return large or _AUTHORS.get(family, Resize())
 
 
 def read_normalization(preprocessor: Mapping[str, Any], timm: Mapping[str, Any]) -> Normalization | None:

@@ -44,12 +44,15 @@ def read_folder(folder: Path) -> WeightSource:
 
 
 def read_file(path: Path) -> WeightSource:
-    """Read one file; a config.json in the folder of a model.safetensors belongs to it."""
+    """Read one file; config.json and preprocessor_config.json in the folder of a model.safetensors belong to it."""
     if path.suffix == elmo.SUFFIX:
         return _elmo(path)
     tensors, metadata = read_tensors(path)
-    beside = _read_object(path.parent / "config.json") if path.name in WEIGHT_FILES else {}
-    return _recognise(tensors, _card_of(metadata, path) or beside, {})
+    config, preprocessor = (
+        _read_object(path.parent / name) if path.name in WEIGHT_FILES else {}
+        for name in ("config.json", "preprocessor_config.json")
+    )
+    return _recognise(tensors, _card_of(metadata, path) or config, preprocessor)
 
 
 def _elmo(path: Path) -> WeightSource:

@@ -158,6 +158,16 @@ def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     return _read_per_stage(config) | read_huggingface_image(config) | {"activation": activation}
 
 
+def _unstated(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return a note on the activation if a config of transformers does not state it."""
+    if not config or config.get("hidden_act") in _ACTIVATIONS:
+        return {}
+    return {
+        "activation": "this CvT does not state its activation: QuickGELU is used, with which the authors trained; "
+        'transformers computes the exact GELU: activation="gelu" gives its outputs'
+    }
+
+
 def _write_huggingface(card: Card) -> dict[str, Any]:
     c = card.config
     if any(depth <= stage for stage, depth in enumerate(c["depths"])):
@@ -198,6 +208,7 @@ LAYOUTS = (
         distinct=("cvt.encoder.stages.0.embedding.convolution_embeddings.projection.weight",),
         read_config=_read_huggingface,
         write_config=_write_huggingface,
+        unstated=_unstated,
         needs=_NEEDS,
     ),
 )
