@@ -1,7 +1,7 @@
 """The description of a model that is saved beside its weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 ConfigValue: TypeAlias = "bool | int | float | str | Sequence[ConfigValue] | None"
@@ -52,3 +52,8 @@ class Card:
     labels: tuple[str, ...] = ()
     normalization: Normalization = field(default_factory=Normalization)
     resize: Resize = field(default_factory=Resize)
+
+
+def with_classes(card: Card, classes: int) -> Card:
+    """Return the card of the same model with a new head for this number of classes, which have no names yet."""
+    return replace(card, config={**card.config, "classes": classes}, labels=())

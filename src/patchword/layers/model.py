@@ -1,12 +1,11 @@
 """The base class of every model in the registry."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from patchword.core.card import Card
+from patchword.core.card import Card, with_classes
 
 
 class Model(nn.Module):
@@ -29,4 +28,4 @@ class Model(nn.Module):
         """
         head = self.new_head(classes)
         self.head = head.to(next(self.parameters()).device).train(self.training)
-        self.card = replace(self.card, config={**self.card.config, "classes": classes}, labels=())
+        self.card = with_classes(self.card, classes)

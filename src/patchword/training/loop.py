@@ -154,7 +154,7 @@ class Loop:
             "validation_loss": validation.loss,
             f"validation_{self.metric}": validation.score,
             **{f"validation_{name}": value for name, value in validation.measures.items()},
-            "rate": self.schedule(state.step - 1),
+            "learning_rate": self.schedule(state.step - 1),
             "seconds": round(state.seconds, 3),
         }
         state.epoch, state.batch, state.seen, state.loss, state.correct = state.epoch + 1, 0, 0, 0.0, 0.0

@@ -20,11 +20,15 @@ PERCENT = ("accuracy", "f1", "exact", "error_reduction")  # metrics that are sho
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the records of metrics.jsonl; an incomplete last line, left by a kill, is dropped."""
+    """Return the records of metrics.jsonl; an incomplete last line, left by a kill, is dropped.
+
+    The learning rate was called "rate" in files of earlier versions.
+    """
     records = []
     for line in path.read_text().splitlines() if path.is_file() else []:
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
+            records.append({"learning_rate" if name == "rate" else name: value for name, value in record.items()})
         except ValueError:
             break
     return records

@@ -36,7 +36,7 @@ def bert(folder: Path) -> transformers.PreTrainedModel:
         num_hidden_layers=2,
         num_attention_heads=4,
         intermediate_size=64,
-        max_position_embeddings=16,
+        max_position_embeddings=128,
     )
     model = randomise(transformers.BertForMaskedLM(config)).eval()
     model.save_pretrained(folder)

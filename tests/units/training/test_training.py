@@ -472,7 +472,7 @@ def test_records_have_the_means_of_an_epoch(tmp_path):
     assert [record["epoch"] for record in loop.run_log.records] == [1, 2]
     assert [record["step"] for record in loop.run_log.records] == [3, 6]
     assert [record["validation_accuracy"] for record in loop.run_log.records] == [0.5, 0.75]
-    assert first["rate"] == loop.schedule(2)
+    assert first["learning_rate"] == loop.schedule(2)
 
 
 def test_validation_sees_the_average_in_evaluation_mode(tmp_path):
@@ -575,3 +575,8 @@ def test_an_incomplete_log_line_is_dropped(tmp_path):
     assert read_metrics(path) == []
     path.write_text('{"epoch": 1}\n{"epoch": 2}\n{"epo')
     assert read_metrics(path) == [{"epoch": 1}, {"epoch": 2}]
+
+
+def test_older_metrics_call_the_learning_rate_rate(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"epoch": 1, "rate": 0.5}\n')
+    assert read_metrics(tmp_path / "metrics.jsonl") == [{"epoch": 1, "learning_rate": 0.5}]
