@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike, fspath
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +23,7 @@ from patchword.training.parallel.rank import is_main
 
 
 def train(
-    recipe: str | Path,
+    recipe: str | PathLike[str],
     *,
     name: str | None = None,
     runs: str | Path = "runs",
@@ -36,7 +37,7 @@ def train(
     Ctrl-C saves the run and raises KeyboardInterrupt; the same call with `resume=True` continues it.
 
     Args:
-        recipe: the name of a recipe, a YAML file, or a run folder, whose recipe is trained again.
+        recipe: the name of a recipe, a YAML file, or a run, whose recipe is trained again.
         name: name of the run; by default the recipe's.
         runs: folder that holds the runs.
         resume: resume the run of that name if it exists.
@@ -48,9 +49,9 @@ def train(
     >>> run = patchword.train("image-folder-vit", data="photos", epochs=3)
     >>> run = patchword.train("fashion-mnist-vit", **{"model.depth": 6})
     """
-    if str(recipe) in STUDIES:
+    if fspath(recipe) in STUDIES:
         raise UserError(
-            f"{str(recipe)!r} is a study", expected="a recipe", hint=f"train it in a shell: patchword train {recipe}"
+            f"{recipe!r} is a study", expected="a recipe", hint=f"train it in a shell: patchword train {recipe}"
         )
     base, default = named_recipe(recipe)
     chosen, folder = base.with_values(fields), Path(runs) / (name or default)
@@ -65,10 +66,10 @@ def train(
     return run
 
 
-def named_recipe(recipe: str | Path) -> tuple[Recipe, str]:
+def named_recipe(recipe: str | PathLike[str]) -> tuple[Recipe, str]:
     """Return a recipe, given by its name, a YAML file or a run folder, and the name that its run has by default."""
     file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
-    found = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(str(recipe))
+    found = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(fspath(recipe))
     return found, file.absolute().parent.name if file.name == "recipe.yaml" else file.stem
 
 

@@ -32,6 +32,9 @@ class RunFolder:
             hint = f"runs here: {', '.join(runs)}" if runs else "`patchword train RECIPE` makes one"
             raise UserError(f"{self.folder} is not a run", expected="a folder with recipe.yaml", hint=hint)
 
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
     def metrics(self) -> list[dict[str, Any]]:
         return read_metrics(self.folder / "metrics.jsonl")
 

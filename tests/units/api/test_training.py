@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -169,7 +170,8 @@ def test_a_run_in_another_thread_needs_no_signal_handlers():
 
 def test_a_file_and_a_run_folder_are_recipes_too():
     run = patchword.train("digits-vit", quiet=True, epochs=1, **TINY)
-    again = patchword.train(run.folder, quiet=True, name="again")
+    assert find_recipe("finetune-images").with_values({"model": run}).model.name == str(run.folder)
+    again = patchword.train(run, quiet=True, name="again")
     assert not differing(weights(run.folder), weights(again.folder))
     assert json.loads((again.folder / "evaluation.json").read_text()) == json.loads(
         (run.folder / "evaluation.json").read_text()
@@ -183,3 +185,11 @@ def test_values_equal_settings():
         {"model.depth": 2, "model": "swin-tiny", "augmentation": {"flip": 0.5}, "learning_rate": 1e-3}
     )
     assert called == typed
+
+
+def test_a_path_a_run_or_a_number_is_the_value_of_a_text_field():
+    recipe = find_recipe("classify-text")
+    typed = recipe.with_settings(["train=a.csv", "validation=0.2", "packed=true", "weights=true", "model=runs/bert"])
+    fields = {"train": Path("a.csv"), "validation": 0.2, "packed": True, "weights": True, "model": Path("runs/bert")}
+    assert recipe.with_values(fields) == typed
+    assert find_recipe("bert-pretrain").with_values({"text": [Path("a.txt"), "b.txt"]}).text == ("a.txt", "b.txt")

@@ -1,5 +1,6 @@
 """Describes the valid values of recipe fields, and parses typed values."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -64,14 +65,14 @@ def flat_fields(fields: Mapping[str, object], prefix: str = "") -> Iterator[tupl
 
 
 def field_value(field: FieldInfo | None, value: object) -> object:
-    """Convert a Python value to that of a recipe field: paths to text, and numbers if the field is a text.
+    """Convert a Python value to that of a recipe field: paths and runs to text, and numbers if the field is a text.
 
     field: None for an inner or unknown field.
     """
     if isinstance(value, (list, tuple)):
         return [field_value(None, one) for one in value]
-    if isinstance(value, Path):
-        return str(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if field is not None and isinstance(value, (int, float)):
         if isinstance(value, bool):
             return str(value).lower() if "true" in get_args(field.annotation) else value
