@@ -13,6 +13,8 @@ from patchword.recipes.kinds import KINDS
 from patchword.recipes.schema.reading import read_recipe, recipe_from
 from patchword.recipes.schema.recipe import field_names
 from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.train import build_task
+from support.material import silent
 
 BASE = ImageRecipe()
 OF_IMAGES = [name for name in RECIPES if isinstance(find_recipe(name), ImageDataRecipe)]
@@ -255,3 +257,13 @@ def test_every_field_has_a_description(kind):
                 yield from without(field.annotation, f"{outer}{name}.")
 
     assert list(without(kind.recipe)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("translation", "have other architectures"), ("elmo-pretrain", ".hdf5 file")]
+)
+def test_recipes_whose_models_are_not_on_the_hub_refuse_its_names(name, why):
+    recipe = find_recipe(name).with_settings(["model=hf:maker/model"])
+    with pytest.raises(UserError, match="this recipe takes no models of the hub") as caught:
+        build_task(recipe, silent())
+    assert why in str(caught.value)

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from patchword.core.errors import UserError
 from patchword.data.text.corpus.word_counts import WordSplitting
-from patchword.recipes.schema.fields import whole_path
+from patchword.recipes.schema.fields import refuse_hub_name, whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
     KIND,
@@ -52,6 +52,11 @@ class ElmoRecipe(Recipe):
     def located(self) -> Self:
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})
         return self.model_copy(update={"text": tuple(map(whole_path, self.text)), "model": model})
+
+    def check_model(self) -> None:
+        """Raise an error for a name of the hub."""
+        hint = "the published ELMo is an .hdf5 file with an options.json, not safetensors: download both into a folder"
+        refuse_hub_name(self.model.name, "model=elmo-small, a run, or the folder of published weights", hint)
 
     def require_text(self) -> None:
         if not self.text:

@@ -127,6 +127,7 @@ def build_task(recipe: ElmoRecipe, console: Console) -> ElmoTask:
 
 
 def check(recipe: ElmoRecipe) -> None:
+    recipe.check_model()
     recipe.require_text()
     for field in ("compile", "activation_checkpointing"):
         if getattr(recipe, field):

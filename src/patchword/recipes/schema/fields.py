@@ -80,6 +80,12 @@ def field_value(field: FieldInfo | None, value: object) -> object:
     return value
 
 
+def refuse_hub_name(name: str, expected: str, hint: str) -> None:
+    """Raise an error for hf:OWNER/REPO in a recipe whose models are not on the hub. hint: why not"""
+    if is_hub_name(name):
+        raise UserError("this recipe takes no models of the hub", expected=expected, got=name, hint=hint)
+
+
 def whole_path(path: str) -> str:
     """Return the absolute path of an existing file or folder; return any other text, such as a name, unchanged."""
     return str(Path(path).absolute()) if path and not is_hub_name(path) and Path(path).exists() else path

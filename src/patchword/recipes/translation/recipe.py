@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.objectives.metrics.bleu import BleuWords
-from patchword.recipes.schema.fields import whole_path
+from patchword.recipes.schema.fields import refuse_hub_name, whole_path
 from patchword.recipes.schema.recipe import (
     EMA_DECAY,
     EPOCHS,
@@ -59,6 +59,11 @@ class TranslationRecipe(Recipe):
         found = {name: ",".join(map(whole_path, listed(getattr(self, name)))) for name in _FILES}
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})
         return self.model_copy(update={**found, "model": model})
+
+    def check_model(self) -> None:
+        """Raise an error for a name of the hub."""
+        hint = "the translation models of the hub (Marian, T5, ...) have other architectures than ours"
+        refuse_hub_name(self.model.name, "model=transformer-small, another model of the registry, or a run", hint)
 
     def validation_fraction(self) -> float | None:
         """Return the fraction of the training pairs that is kept for validation; None if validation is a file."""

@@ -101,6 +101,7 @@ def judged(
 
 
 def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
+    recipe.check_model()
     require_sacrebleu()
     device, fraction = pick_device(recipe.device), recipe.validation_fraction()
     texts = read_all(recipe)
