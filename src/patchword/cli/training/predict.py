@@ -73,13 +73,14 @@ def predict(
         if not (as_json or to or jsonl):
             answers.print(console())
         return
-    from patchword.pipelines import pipeline
+    from patchword.pipelines.answering import classify_images
     from patchword.pipelines.image_inputs import list_images
+    from patchword.pipelines.images import ImageEngine
 
     refuse_pretrained(model)
     found = trained_model(Path(model))
     images = list_images(inputs or [])
-    _output_images(pipeline(found, device=device, precision=precision)(images, top=top), to, jsonl, as_json)
+    _output_images(classify_images(ImageEngine.of(found, device, precision), images, top), to, jsonl, as_json)
 
 
 def reads_texts(model: str) -> bool:
