@@ -12,7 +12,7 @@ from PIL import Image
 
 import patchword
 from patchword.core.errors import UserError
-from support.helpers import tiny
+from support.helpers import tiny, tiny_text
 
 LABELS = ("cat", "dog <b>", "ship")
 
@@ -212,6 +212,13 @@ def test_the_verb_and_the_pipeline_agree(p, photo, model, command):
         name for name, _ in p("photo.png")[0].classes
     ]
     assert record["probability"] == p("photo.png")[0].probability
+
+
+def test_the_verb_refuses_a_text_model_without_a_tokenizer(photo, command):
+    patchword.save(tiny_text(head="classes", classes=2), "words")
+    Image.fromarray(photo).save("photo.png")
+    code, _, complaint = command("predict", "words", "photo.png")
+    assert (code, complaint.strip()) == (2, "error: 'bert-tiny' reads texts: expected a model of images")
 
 
 @pytest.mark.parametrize(
