@@ -12,6 +12,8 @@ from PIL import Image
 
 import patchword
 from patchword.core.errors import UserError
+from patchword.pipelines import opening
+from patchword.recipes import find_recipe
 from support.helpers import tiny, tiny_text
 
 LABELS = ("cat", "dog <b>", "ship")
@@ -258,3 +260,24 @@ def test_a_folder_of_runs_names_them():
         Path("study", name, "recipe.yaml").write_text("")
     with pytest.raises(UserError, match="holds 2 runs: expected one of them: study/a, study/b"):
         patchword.pipeline("study")
+
+
+def test_a_name_of_the_hub_is_fetched_if_asked_for(model, photo, monkeypatch):
+    patchword.save(model, "cache")
+    asked = []
+    monkeypatch.setattr(opening, "fetch", lambda name: asked.append(str(name)) or Path("cache"))
+    p = patchword.pipeline("hf:maker/vit@v1", download=True, device="cpu")
+    assert asked == ["hf:maker/vit@v1"]
+    assert p.name == "hf:maker/vit@v1"
+    assert p(photo)[0].label in LABELS
+
+
+def test_a_run_without_labels_has_features_and_no_classes(model, photo):
+    patchword.save(model, "run")
+    Path("run/recipe.yaml").write_text(find_recipe("image-pretrain").to_yaml(), encoding="utf-8")
+    p = patchword.pipeline("run", device="cpu")
+    assert p.labels == ()
+    assert p.embed(photo).shape == (1, model.card.config["width"])
+    assert p.attention(photo).relevance is None
+    with pytest.raises(UserError, match=r"run cannot predict classes.*\n.*it can do: p\.embed"):
+        p(photo)
