@@ -126,7 +126,7 @@ def _mark(word: str, tag: str, probability: float) -> str:
         return escape(word)
     return (
         f'<span title="{probability:.1%}" style="{_coloured(tag)}">{escape(word)}'
-        f'<span style="font-size:10px;opacity:.75;margin-left:4px">{escape(tag)}</span></span>'
+        f'<span style="font-size:10px;opacity:.75;margin-left:4px;white-space:nowrap">{escape(tag)}</span></span>'
     )
 
 
