@@ -13,6 +13,7 @@ from patchword.api.callbacks import Callback, CallbackSupervision
 from patchword.api.evaluation import finish
 from patchword.api.run import Run
 from patchword.core.errors import UserError
+from patchword.recipes.model_choice import model_names
 from patchword.recipes.resume import resumable
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
@@ -20,6 +21,7 @@ from patchword.recipes.train import Supervision
 from patchword.recipes.train import train as train_weights
 from patchword.studies import STUDIES, find_recipe
 from patchword.training.parallel.rank import is_main
+from patchword.weights.hub.download import fetch_all
 
 
 def train(
@@ -30,6 +32,7 @@ def train(
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
+    download: bool = False,
     **fields: object,
 ) -> Run:
     """Train a recipe, evaluate the best weights on the test set, write the report, and return the run.
@@ -43,6 +46,7 @@ def train(
         resume: resume the run of that name if it exists.
         callbacks: objects whose methods are called during the run; see `Callback`.
         quiet: print nothing.
+        download: fetch a model of the hub (`model="hf:OWNER/REPO"`) that is not on this machine.
         fields: fields of the recipe to change; `patchword recipes cat NAME` lists them. Inner fields are given as a
             dictionary: `model={"name": "vit-tiny-16", "depth": 6}`.
 
@@ -57,6 +61,8 @@ def train(
     chosen, folder = base.with_values(fields), Path(runs) / (name or default)
     console = Console(quiet=True) if quiet or not is_main() else Console(soft_wrap=True)
     print_duration(base, chosen, folder, console)
+    if download:
+        fetch_all(model_names(chosen), lambda line: console.print(line, highlight=False, markup=False))
     supervision = CallbackSupervision(callbacks, folder)
     with _hints_for_python(), _resume_call(folder):
         train_recipe(chosen, folder, console, resume, supervision)

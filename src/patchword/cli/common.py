@@ -65,16 +65,9 @@ def fetch_model(model: str, download: bool) -> None:
     """Fetch a model of the hub into the cache if it is not there. download: False fetches nothing."""
     if not download:
         return
-    from patchword.core.disk_space import format_bytes
-    from patchword.weights.hub.download import Download as Plan
-    from patchword.weights.hub.download import fetch
-    from patchword.weights.hub.name import HubName, is_hub_name
+    from patchword.weights.hub.download import fetch_all
 
-    def announce(plan: Plan) -> None:
-        typer.echo(f"fetching {plan.name}: {format_bytes(plan.size)}", err=True)
-
-    if is_hub_name(model):
-        fetch(HubName.parse(model), announce)
+    fetch_all([model], lambda line: typer.echo(line, err=True))
 
 
 def card_of(model: str, settings: Iterable[str] | None) -> "Card":

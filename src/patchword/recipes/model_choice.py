@@ -4,13 +4,19 @@ from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
 from patchword.models import REGISTRY
-from patchword.recipes.schema.recipe import ModelChoice
+from patchword.recipes.schema.recipe import ModelChoice, Recipe
 from patchword.weights.hub.cache import local_path
 
 
 def has_weights(choice: ModelChoice) -> bool:
     """Return True if the model is a run, a folder, a file or a model of the hub that is in the cache."""
     return local_path(choice.name).exists()
+
+
+def model_names(recipe: Recipe) -> list[str]:
+    """Return the names of the models that a recipe starts from: its model, and its teacher if it has one."""
+    teacher = getattr(recipe, "teacher", None)
+    return [recipe.model.name, *([teacher.name] if teacher is not None else [])]
 
 
 def weights_path(choice: ModelChoice) -> Path | None:

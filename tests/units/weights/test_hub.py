@@ -327,6 +327,31 @@ def test_a_verb_downloads_only_if_it_is_asked_to(hub, command, tmp_path, monkeyp
     assert command(verb, "hf:maker/vit", "--download")[2] == ""  # it is in the cache now
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("vit", ["predict", "hf:maker/vit", "photo.png"]),
+        ("bert", ["fill", "hf:maker/bert", "the [MASK] sat"]),
+        ("bert", ["embed", "hf:maker/bert", "the cat", "--out", "vectors.npy"]),
+        ("bert", ["similar", "hf:maker/bert", "cat", "the cat sat", "on the cat"]),
+        ("vit", ["train", "finetune-images", "model=hf:maker/vit", "data=photos", "epochs=1", "device=cpu"]),
+    ],
+)
+def test_verbs_that_read_inputs_fetch_with_download_alone(hub, command, tmp_path, monkeypatch, name, words):
+    monkeypatch.chdir(tmp_path)
+    {"vit": vit, "bert": bert}[name](tmp_path / name)
+    hub.repositories[f"maker/{name}"] = Repository.of_folder(tmp_path / name)
+    write_classes(tmp_path / "photos", count=4)
+    Image.new("RGB", (40, 40)).save("photo.png")
+    code, _, complaint = command(*words)
+    assert code == 2
+    assert "add --download" in complaint
+    assert hub.requests == [], "nothing is fetched without being asked"
+    code, printed, complaint = command(*words, "--download")
+    assert code == 0, complaint
+    assert f"fetching hf:maker/{name}: " in printed + complaint
+
+
 def test_create_knows_what_can_be_pretrained():
     with pytest.raises(UserError, match="no public checkpoint is known for 'pale-tiny'"):
         patchword.create("pale-tiny", pretrained=True)

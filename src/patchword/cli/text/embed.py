@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from patchword.cli.common import Device, Precision, console
+from patchword.cli.common import Device, Download, Precision, console, fetch_model
 from patchword.cli.text.answers import progress, report_truncation
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def embed(
     ] = None,
     text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The table column with the texts.")] = "text",
     device: Device = "auto",
+    download: Download = False,
     precision: Precision = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON record per line.")] = False,
 ) -> None:
@@ -71,6 +72,7 @@ def embed(
     if out is not None:
         check_kind(out, per_token=pool == "none")
     texts = read_texts(inputs or (), Columns(text))
+    fetch_model(model, download)
     engine = TextEngine.open(model, device, precision)
     manner = embedding_options(engine.reader, layer, pool, normalize, length)
     with progress(len(texts)) as bar:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Json, console
+from patchword.cli.common import Device, Download, Json, console, fetch_model
 
 if TYPE_CHECKING:
     from patchword.recipes.text.inference.filling import Gap
@@ -17,6 +17,7 @@ def fill(
     top: Annotated[int, typer.Option("--top", min=1, help="How many words to show per mask.")] = 5,
     pieces: Annotated[bool, typer.Option("--pieces", help="Also show word pieces such as ##ing.")] = False,
     device: Device = "auto",
+    download: Download = False,
     as_json: Json = False,
 ) -> None:
     """Predict the words at [MASK], the task that BERT is pretrained on.
@@ -33,6 +34,7 @@ def fill(
     from patchword.pipelines.fillings import Fillings
     from patchword.pipelines.texts import TextEngine
 
+    fetch_model(model, download)
     gaps = Fillings(text, TextEngine.open(model, device).fill(text, top, pieces))
     if as_json:
         record = {"text": text, "filled": gaps.filled, "gaps": [gap.to_json() for gap in gaps]}

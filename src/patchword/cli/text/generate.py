@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Json, console
+from patchword.cli.common import Device, Download, Json, console, fetch_model
 
 if TYPE_CHECKING:
     from patchword.pipelines.texts import TextEngine
@@ -38,6 +38,7 @@ def generate(
     body: Field = "",
     field: Annotated[str, typer.Option("--field", help="The field of the news article to generate.")] = "",
     device: Device = "auto",
+    download: Download = False,
     as_json: Json = False,
 ) -> None:
     """Continue a text with a causal language model such as GPT or Grover.
@@ -61,6 +62,7 @@ def generate(
     parts = {"domain": domain, "date": date, "authors": authors, "headline": headline, "body": body}
     given = {name: text for name, text in parts.items() if text}
     _check(prompt, given, field)
+    fetch_model(model, download)
     engine = TextEngine.open(model, device)
     start = prompt_of_news(engine.reader.tokenizer, given, field) if field else _read_prompt(engine, prompt)
     if samples == 1 and not beams and not as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Json, console
+from patchword.cli.common import Device, Download, Json, console, fetch_model
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +31,7 @@ def similar(
         str, typer.Option("--text", metavar="COLUMN", help="The table column with the sentences.")
     ] = "text",
     device: Device = "auto",
+    download: Download = False,
     as_json: Json = False,
 ) -> None:
     """Compare one word's vector across sentences: the deeper the layer, the more it depends on the context.
@@ -50,6 +51,7 @@ def similar(
     sentences = read_texts(inputs or (), Columns(text))
     if out is not None:
         make_folder(out)
+    fetch_model(model, download)
     found = similar(open_reader(model, device), word, sentences, layers or (-1,))
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Precision, console, trained_model
+from patchword.cli.common import Device, Download, Precision, console, fetch_model, trained_model
 from patchword.cli.text.answers import Answers, check_places, messages, progress, report_truncation
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def predict(
     ] = None,
     device: Device = "auto",
     precision: Precision = "auto",
+    download: Download = False,
 ) -> None:
     """Predict with a trained run: classes of images or texts, numbers, tags of words, answers to questions.
 
@@ -62,6 +63,7 @@ def predict(
     from patchword.recipes.text.inference.requests import TypedOptions
 
     check_places(to, jsonl)
+    fetch_model(model, download)
     if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
         engine = TextEngine.open(model, device, precision)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Runs, console, stopped
+from patchword.cli.common import Download, Runs, console, fetch_model, stopped
 from patchword.cli.training.launch import launch, one_run_only
 from patchword.cli.training.study_tables import SeedsTable, Table, table_of
 
@@ -47,6 +47,7 @@ def train(
         typer.Option("--restarts", min=0, metavar="NUMBER", help="How often the run may restart after a worker dies."),
     ] = 3,
     runs: Runs = Path("runs"),
+    download: Download = False,
 ) -> None:
     """Train a recipe, evaluate the best weights on the test set once, and write the report.
 
@@ -73,6 +74,7 @@ def train(
       patchword train fashion-mnist-vit --processes 2
       patchword train sharpness-aware --seeds 3
       patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
+      patchword train finetune-images model=hf:google/vit-base-patch16-224 data=my/images --download
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
     """
@@ -82,6 +84,8 @@ def train(
     from patchword.training.parallel.rank import is_main, rank_of
 
     changes, out = [*(settings or []), *(fields or [])], console(quiet=not is_main())
+    if download:
+        _fetch(recipe, changes)
     if processes > 1 or rank_of() is not None:
         one_run_only(seeds is not None or recipe in STUDIES)
     if processes > 1 and rank_of() is None:
@@ -106,6 +110,18 @@ def train(
         return
     print_duration(base, chosen, folder, out)
     _run(chosen, folder, out, resume)
+
+
+def _fetch(recipe: str, changes: Sequence[str]) -> None:
+    """Fetch the models of the hub that a recipe or a study starts from."""
+    from patchword.api.training import named_recipe
+    from patchword.recipes.model_choice import model_names
+    from patchword.studies import STUDIES
+
+    study = STUDIES[recipe]().with_settings(changes).runs.values() if recipe in STUDIES else None
+    recipes = study or [named_recipe(recipe)[0].with_settings(changes)]
+    for name in dict.fromkeys(name for one in recipes for name in model_names(one)):
+        fetch_model(name, download=True)
 
 
 def _run(recipe: "Recipe", folder: Path, out: "Console", resume: bool) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from patchword.weights.hub.cache import cached_folder
 from patchword.weights.hub.failures import hub_failures
 from patchword.weights.hub.files import CONFIG, choose_files, is_complete
 from patchword.weights.hub.library import cache_folder, hub_library
-from patchword.weights.hub.name import HubName
+from patchword.weights.hub.name import HubName, is_hub_name
 
 _CHUNK = 2**20
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -56,6 +56,12 @@ def fetch(name: HubName, announce: Callable[[Download], None] = lambda download:
     download = plan_download(name)
     announce(download)
     return run_download(download)
+
+
+def fetch_all(names: Iterable[str], report: Callable[[str], None]) -> None:
+    """Fetch the names of the hub among these names. report: gets a line with the size before each download."""
+    for name in filter(is_hub_name, names):
+        fetch(HubName.parse(name), lambda plan: report(f"fetching {plan.name}: {format_bytes(plan.size)}"))
 
 
 def plan_download(name: HubName) -> Download:
