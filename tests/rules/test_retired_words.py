@@ -1,19 +1,15 @@
 """tools/retired_words.py: words that the project no longer uses do not come back."""
 
 from collections import Counter
-from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
-from support.source_code import ROOT
+from support.source_code import load_tool
 
 
 @pytest.fixture(scope="module")
 def words():
-    spec = spec_from_file_location("retired_words", ROOT / "tools" / "retired_words.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("retired_words")
 
 
 def test_no_retired_word_is_used(words):

@@ -1,9 +1,12 @@
 """Reads the source of the package and of the tests: files, syntax trees and the modules they import."""
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import patchword
 
@@ -82,3 +85,11 @@ def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
         if node not in index:
             visit(node)
     return sorted(found)
+
+
+def load_tool(name: str) -> ModuleType:
+    """Import a file of the folder tools."""
+    spec = spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = sys.modules[name] = module_from_spec(spec)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

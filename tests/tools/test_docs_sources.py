@@ -1,19 +1,13 @@
 """tools/docs_sources.py: links from the documentation to files of the repository."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from support.source_code import load_tool
 
 
 @pytest.fixture(scope="module")
 def sources():
-    spec = spec_from_file_location("docs_sources", ROOT / "tools" / "docs_sources.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("docs_sources")
 
 
 @pytest.fixture

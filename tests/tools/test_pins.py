@@ -1,23 +1,15 @@
 """tools/pins.py: from a report of pip to the text of constraints.txt."""
 
-import sys
 import tomllib
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from support.source_code import ROOT, load_tool
 
 
 @pytest.fixture(scope="module")
 def pins():
-    spec = spec_from_file_location("pins", ROOT / "tools" / "pins.py")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_tool("pins")
 
 
 PROJECT = {

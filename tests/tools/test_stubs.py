@@ -1,24 +1,17 @@
 """tools/stubs.py: what editors complete, and that the files it writes are up to date."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
 import jedi
 import pytest
 
 import patchword
 from patchword.models import REGISTRY
 from patchword.models.field_meanings import FIELD_MEANINGS
-
-ROOT = Path(__file__).resolve().parents[2]
+from support.source_code import ROOT, load_tool
 
 
 @pytest.fixture(scope="module")
 def stubs():
-    spec = spec_from_file_location("stubs", ROOT / "tools" / "stubs.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("stubs")
 
 
 def completions(code: str) -> list[str]:
