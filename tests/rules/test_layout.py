@@ -25,6 +25,12 @@ def test_no_folder_holds_many_files():
     assert crowded(Counter(str(path.parent.relative_to(ROOT)) for path in paths)) == {}
 
 
+def test_no_two_test_files_share_a_name():
+    """pytest imports a test file by its name alone, and refuses the second of a name."""
+    names = Counter(path.name for path in files(TESTS) if path.name.startswith("test_"))
+    assert {name: count for name, count in names.items() if count > 1} == {}
+
+
 def imports_of_tests(tree: ast.AST) -> list[str]:
     """The imports of a test file that lead to another test file, or to a helper that is not in tests/support."""
     return [name for name in imported(tree) if name.split(".")[0] in ("tests", "conftest") or "test_" in name]

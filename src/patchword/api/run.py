@@ -1,18 +1,18 @@
 """Run: a finished or running run as an object."""
 
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from patchword.api.results import EvaluationResult, result_of
 from patchword.api.tables import Table, format_cell, html_fields
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.recipes import run as recipes_run
+from patchword.recipes.run_folder import refuse_several_runs
 
 if TYPE_CHECKING:
-    from patchword.pipelines import Pipeline  # type: ignore[import-not-found, unused-ignore]
+    from patchword.pipelines import Pipeline
 
 
 class Run(recipes_run.Run):
@@ -70,14 +70,5 @@ def find_folder(path: Path) -> Path:
     """Return the folder of a run, which is given by its path or by its name inside `runs`."""
     below = Path("runs") / path
     for folder in (path, below):
-        if not (folder / "recipe.yaml").is_file() and (inside := sorted(folder.glob("*/recipe.yaml"))):
-            _several(folder, [file.parent for file in inside])
+        refuse_several_runs(folder)
     return below if not (path / "recipe.yaml").is_file() and (below / "recipe.yaml").is_file() else path
-
-
-def _several(folder: Path, inside: Sequence[Path]) -> NoReturn:
-    """Report that the folder is of a study or of several seeds, and name the runs inside."""
-    named = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")
-    results = next((folder / name for name in ("results.md", "results.csv") if (folder / name).is_file()), None)
-    hint = f"the results of all of them are in {results}" if results else ""
-    raise UserError(f"{folder} holds {len(inside)} runs", expected=f"one of them: {named}", hint=hint)

@@ -62,7 +62,7 @@ def train(
     console = Console(quiet=True) if quiet or not is_main() else Console(soft_wrap=True)
     print_duration(base, chosen, folder, console)
     if download:
-        fetch_all(model_names(chosen), lambda line: console.print(line, highlight=False, markup=False))
+        fetch_all(model_names(chosen))
     supervision = CallbackSupervision(callbacks, folder)
     with _hints_for_python(), _resume_call(folder):
         train_recipe(chosen, folder, console, resume, supervision)

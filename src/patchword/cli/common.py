@@ -67,7 +67,7 @@ def fetch_model(model: str, download: bool) -> None:
         return
     from patchword.weights.hub.download import fetch_all
 
-    fetch_all([model], lambda line: typer.echo(line, err=True))
+    fetch_all([model])
 
 
 def card_of(model: str, settings: Iterable[str] | None) -> "Card":

@@ -14,7 +14,7 @@ from patchword.pipelines.images import ImageEngine
 from patchword.pipelines.interface import Pipeline
 from patchword.pipelines.texts import TextEngine
 from patchword.recipes.image.recipe import ImageRecipe
-from patchword.recipes.run_folder import RunFolder
+from patchword.recipes.run_folder import RunFolder, refuse_several_runs
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.text.inference.reader import reader_of
 from patchword.recipes.text.model import check_vocabulary
@@ -98,10 +98,8 @@ def _located(source: str | Path, download: bool) -> Path:
 def _loaded(path: Path) -> Model:
     if (path / "recipe.yaml").is_file():
         return RunFolder(path).model()
-    inside = sorted(file.parent for file in path.glob("*/recipe.yaml")) if path.is_dir() else []
-    if inside and not (path / "config.json").is_file():
-        named = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")
-        raise UserError(f"{path} holds {len(inside)} runs", expected=f"one of them: {named}")
+    if path.is_dir() and not (path / "config.json").is_file():
+        refuse_several_runs(path)
     return load(path)
 
 

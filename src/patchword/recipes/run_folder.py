@@ -47,3 +47,14 @@ class RunFolder:
             hint = f"let its first epoch end: {resume_command(self.folder)}"
             raise UserError(f"{self.folder} has no weights yet", hint=hint)
         return load(self.folder, **overrides)
+
+
+def refuse_several_runs(folder: Path) -> None:
+    """Raise an error for a folder of a study or of several seeds; it names the runs inside."""
+    inside = [file.parent for file in sorted(folder.glob("*/recipe.yaml"))]
+    if (folder / "recipe.yaml").is_file() or not inside:
+        return
+    named = ", ".join(map(str, inside[:5])) + (", ..." if len(inside) > 5 else "")
+    results = next((folder / name for name in ("results.md", "results.csv") if (folder / name).is_file()), None)
+    hint = f"the results of all of them are in {results}" if results else ""
+    raise UserError(f"{folder} holds {len(inside)} runs", expected=f"one of them: {named}", hint=hint)

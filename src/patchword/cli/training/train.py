@@ -74,7 +74,7 @@ def train(
       patchword train fashion-mnist-vit --processes 2
       patchword train sharpness-aware --seeds 3
       patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
-      patchword train finetune-images model=hf:google/vit-base-patch16-224 data=my/images --download
+      patchword train finetune-images model=hf:OWNER/REPO data=images --download
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
     """

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -44,7 +45,12 @@ class Download:
         return sum(file.size for file in self.files)
 
 
-def fetch(name: HubName, announce: Callable[[Download], None] = lambda download: None, update: bool = False) -> Path:
+def print_size(download: Download) -> None:
+    """Print what is fetched and its size to stderr."""
+    print(f"fetching {download.name}: {format_bytes(download.size)}", file=sys.stderr)
+
+
+def fetch(name: HubName, announce: Callable[[Download], None] = print_size, update: bool = False) -> Path:
     """Return the folder of a model in the cache, and fetch what is missing.
 
     announce: called with the files and their sizes before the download starts; not called if all of them are there
@@ -58,10 +64,10 @@ def fetch(name: HubName, announce: Callable[[Download], None] = lambda download:
     return run_download(download)
 
 
-def fetch_all(names: Iterable[str], report: Callable[[str], None]) -> None:
-    """Fetch the names of the hub among these names. report: gets a line with the size before each download."""
+def fetch_all(names: Iterable[str]) -> None:
+    """Fetch the names of the hub among these names."""
     for name in filter(is_hub_name, names):
-        fetch(HubName.parse(name), lambda plan: report(f"fetching {plan.name}: {format_bytes(plan.size)}"))
+        fetch(HubName.parse(name))
 
 
 def plan_download(name: HubName) -> Download:
