@@ -1,10 +1,12 @@
 """The names of CvT: the authors' and Hugging Face's.
 
-transformers runs CvT with the exact GELU, the authors with QuickGELU, so the outputs differ. The weights in its folders
-were trained with QuickGELU, so we use it unless config.json has the field hidden_act. transformers does not read that
-field; we write it, so that a folder states the activation of its weights.
+transformers runs CvT with the exact GELU, the authors with QuickGELU, so the outputs differ. config.json has no field
+for it; we write hidden_act, so that a folder states the activation of its weights. In other folders the version
+decides: the authors' weights were converted before CvT was in a release of transformers (4.20), so an older version
+means QuickGELU; a folder that a release wrote computes there with the exact GELU. A warning names the choice.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -77,6 +79,7 @@ def sizes(shapes: Shapes) -> dict[str, Any]:
     return values | ({"mlp_ratio": mlp_ratios[0]} if mlp_ratios else {})
 
 
+_FIRST_RELEASE = (4, 20)  # of transformers that has CvT
 _ACTIVATIONS = {"quick_gelu": "quick-gelu", "gelu": "gelu"}
 # Fields with one value per stage: Hugging Face's name -> the authors'.
 _PER_STAGE = {
@@ -154,18 +157,32 @@ def _read_per_stage(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
-    activation = _ACTIVATIONS.get(config.get("hidden_act", ""), "quick-gelu")
+    default = "gelu" if _is_of_a_release(config) else "quick-gelu"
+    activation = _ACTIVATIONS.get(config.get("hidden_act", ""), default)
     return _read_per_stage(config) | read_huggingface_image(config) | {"activation": activation}
+
+
+def _is_of_a_release(config: Mapping[str, Any]) -> bool:
+    """True if a release of transformers that has CvT wrote the config, False for the conversion of the authors'."""
+    version = str(config.get("transformers_version", ""))
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None:
+        return False
+    found = (int(numbers[1]), int(numbers[2]))
+    return found > _FIRST_RELEASE or (found == _FIRST_RELEASE and "dev" not in version)
 
 
 def _unstated(config: Mapping[str, Any]) -> dict[str, str]:
     """Return a note on the activation if a config of transformers does not state it."""
     if not config or config.get("hidden_act") in _ACTIVATIONS:
         return {}
-    return {
-        "activation": "this CvT does not state its activation: QuickGELU is used, with which the authors trained; "
+    note = (
+        'the exact GELU is used, as in transformers; the authors trained with QuickGELU: activation="quick-gelu"'
+        if _is_of_a_release(config)
+        else "QuickGELU is used, with which the authors trained; "
         'transformers computes the exact GELU: activation="gelu" gives its outputs'
-    }
+    )
+    return {"activation": f"this CvT does not state its activation: {note}"}
 
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
