@@ -48,8 +48,8 @@ def create(
 ) -> Model | Backbone:
     """Create a model of the registry; any field of its config can be overridden.
 
-    name: e.g. "swin-tiny"; all names are below, and in `patchword.names` for completion in an editor.
-
+    name: e.g. "swin-tiny"; `help(patchword.create)` lists all with their fields, and `patchword.names` has a constant
+        per model.
     features: return the stages without norm and head; the output is the feature map of every stage, and `strides` and
         `widths` describe them.
     pretrained: load the public checkpoint that `patchword models --pretrained` lists, in evaluation mode, from the
