@@ -20,7 +20,10 @@ _POOLS = {"mean": "mean of all tokens", "first": "[CLS]", "pooler": "BERT's pool
 
 def embed(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A run or a model folder, also of sentence-transformers.")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A run, a model folder (also of sentence-transformers), or hf:OWNER/REPO."
+        ),
     ],
     inputs: Annotated[
         list[str] | None,

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def fill(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run of bert-pretrain, or a masked model's folder.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A run of bert-pretrain, a masked model's folder, or hf:OWNER/REPO.")
+    ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence with [MASK] in it, in quotation marks.")],
     top: Annotated[int, typer.Option("--top", min=1, help="How many words to show per mask.")] = 5,
     pieces: Annotated[bool, typer.Option("--pieces", help="Also show word pieces such as ##ing.")] = False,

@@ -15,7 +15,9 @@ Field = Annotated[str, typer.Option(metavar="TEXT", help="A field of the news ar
 
 
 def generate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run of a causal language model, or its folder.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A causal language model: a run, a folder, or hf:OWNER/REPO.")
+    ],
     prompt: Annotated[
         str, typer.Argument(metavar="TEXT", help="The prompt, a file that holds it, or - for stdin.")
     ] = "",

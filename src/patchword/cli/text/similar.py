@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def similar(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, or a model's folder.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, a model's folder, or hf:OWNER/REPO.")],
     word: Annotated[str, typer.Argument(metavar="WORD", help="The word to compare, e.g. bank.")],
     inputs: Annotated[
         list[str] | None,

@@ -22,7 +22,9 @@ _SHOWN = 5  # images without a prediction that are named
 
 
 def predict(
-    model: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the folder or file of a saved model.")],
+    model: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run, the folder or file of a saved model, or hf:OWNER/REPO.")
+    ],
     inputs: Annotated[
         list[str] | None,
         typer.Argument(metavar="INPUT...", help="Images or folders of images; texts, files of texts, or - for stdin."),
