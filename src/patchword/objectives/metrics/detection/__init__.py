@@ -1,0 +1,1 @@
+"""COCO's average precision of detected boxes and masks."""
