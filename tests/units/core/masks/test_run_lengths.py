@@ -5,6 +5,7 @@ import pytest
 from pycocotools import mask as coco
 
 from patchword.core.errors import UserError
+from patchword.core.masks.batch import MaskBatch
 from patchword.core.masks.overlap import mask_iou
 from patchword.core.masks.run_lengths import RunLengths, merge
 from support.coco.masks import as_coco, random_masks
@@ -44,6 +45,20 @@ def test_merging_equals_cocos(intersect, number):
         assert merge(parts, intersect).to_text() == theirs["counts"].decode()
 
 
+def test_a_batch_has_the_areas_and_columns_of_its_masks():
+    given = [RunLengths.from_mask(mask) for shape in ((23, 31), (1, 40), (7, 1)) for mask in masks(4, 30, *shape)]
+    given.insert(3, RunLengths(4, 5, np.array([2, 0, 7, 2, 9])))
+    batch = MaskBatch.join(given)
+    assert batch.areas.tolist() == [mask.area for mask in given]
+    filled = [index for index, mask in enumerate(given) if mask.area]
+    low, high = batch.columns[filled].T
+    boxes = np.array([given[index].box for index in filled])
+    assert (low <= boxes[:, 0]).all()
+    assert (high >= boxes[:, 2]).all()
+    assert np.mean(low == boxes[:, 0]) > 0.9
+    assert MaskBatch.join(given[:0]).columns.shape == (0, 2)
+
+
 def test_iou_equals_cocos():
     first, second = ([RunLengths.from_mask(mask) for mask in masks(seed, 25)] for seed in (1, 2))
     crowd = np.random.default_rng(3).random(25) < 0.4
@@ -56,7 +71,7 @@ def test_iou_equals_cocos():
 def test_iou_does_not_depend_on_the_size_of_a_step(monkeypatch):
     first, second = ([RunLengths.from_mask(mask) for mask in masks(seed, 12)] for seed in (1, 2))
     whole = mask_iou(first, second)
-    monkeypatch.setattr("patchword.core.masks.overlap._MOST_RUNS", 50)
+    monkeypatch.setattr("patchword.core.masks.batch._MOST_RUNS", 50)
     assert np.array_equal(mask_iou(first, second), whole)
 
 

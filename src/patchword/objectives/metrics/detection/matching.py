@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
-from patchword.core.masks.overlap import intersections
-from patchword.objectives.metrics.detection.tables import Objects, Ranked
+from patchword.core.masks.batch import MaskBatch, intersections
+from patchword.objectives.metrics.detection.tables import Boxes, Objects, Ranked
 
 THRESHOLDS: NDArray[np.float64] = np.linspace(0.5, 0.95, 10)
 SIZES = ("all", "small", "medium", "large")
@@ -34,10 +34,7 @@ class Matches:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Pairs of a detection and an object with an IoU of at least the lowest threshold.
-
-    They are sorted by detection, then by IoU, then by object: the last possible pair of a detection is the best one.
-    """
+    """Pairs of a detection and an object, and their IoU."""
 
     detection: NDArray[np.int64]
     item: NDArray[np.int64]
@@ -47,9 +44,9 @@ class Candidates:
 def match(detections: Ranked, objects: Objects) -> Matches:
     """Match the detections of each group with its objects."""
     ignored_objects = objects.crowd[:, None] | _out_of_range(objects.areas)
-    matched = np.zeros((len(detections), len(THRESHOLDS), len(SIZES)), dtype=bool)
+    matched = np.zeros((len(detections.group), len(THRESHOLDS), len(SIZES)), dtype=bool)
     ignored = np.zeros_like(matched)
-    taken = np.zeros((len(objects), len(THRESHOLDS), len(SIZES)), dtype=bool)
+    taken = np.zeros((len(objects.group), len(THRESHOLDS), len(SIZES)), dtype=bool)
     pairs = find_candidates(detections, objects)
     for part in _turns(pairs.detection, detections.group):
         detection, item, iou = pairs.detection[part], pairs.item[part], pairs.iou[part]
@@ -64,63 +61,65 @@ def match(detections: Ranked, objects: Objects) -> Matches:
         taken[chosen, threshold, area] = True
         matched[detection[first][row], threshold, area] = True
         ignored[detection[first][row], threshold, area] = ignored_objects[chosen, area]
-    ignored |= ~matched & _out_of_range(detections.areas)[:, None]
+    ignored |= ~matched & _out_of_range(detections.regions.areas)[:, None]
     return Matches(matched, ignored, ignored_objects)
 
 
 def find_candidates(detections: Ranked, objects: Objects) -> Candidates:
-    """Return the pairs of one image and class whose IoU reaches the lowest threshold."""
+    """Return the pairs of one image and class whose IoU reaches the lowest threshold.
+
+    They are sorted by detection, then by IoU, then by object: the last possible pair of a detection is the best one.
+    """
     low = np.searchsorted(objects.group, detections.group, side="left")
     number = np.searchsorted(objects.group, detections.group, side="right") - low
-    detection = np.repeat(np.arange(len(detections)), number)
+    detection = np.repeat(np.arange(len(number)), number)
     item = np.arange(len(detection)) - np.repeat(np.cumsum(number) - number - low, number)
-    detection, item, iou = _box_iou(detections, objects, detection, item)
-    if len(detections.masks):
-        detection, item, iou = _mask_iou(detections, objects, detection, item)
-    kept = iou >= THRESHOLDS[0]
-    detection, item, iou = detection[kept], item[kept], iou[kept]
+    regions, others = detections.regions, objects.regions
+    if isinstance(regions, MaskBatch) and isinstance(others, MaskBatch):
+        pairs = _mask_iou(regions, others, objects.crowd, detection, item)
+    elif isinstance(regions, Boxes) and isinstance(others, Boxes):
+        pairs = _box_iou(regions, others, objects.crowd, detection, item)
+    else:
+        raise TypeError("masks cannot be compared with boxes")
+    kept = pairs.iou >= THRESHOLDS[0]
+    detection, item, iou = pairs.detection[kept], pairs.item[kept], pairs.iou[kept]
     order = np.lexsort((item, iou, detection))
     return Candidates(detection[order], item[order], iou[order])
 
 
 def _box_iou(
-    detections: Ranked, objects: Objects, detection: NDArray[np.int64], item: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the pairs whose boxes overlap, and their IoU; for a crowd, the part of the detection inside it."""
-    ends, other_ends = detections.sizes + detections.corners, objects.sizes + objects.corners
-    overlap = np.minimum(ends[detection], other_ends[item])
-    overlap -= np.maximum(detections.corners[detection], objects.corners[item])
+    boxes: Boxes, others: Boxes, crowd: Flags, detection: NDArray[np.int64], item: NDArray[np.int64]
+) -> Candidates:
+    """Return the pairs that overlap, and their IoU; for a crowd, the part of the detection inside it."""
+    overlap = np.minimum((boxes.sizes + boxes.corners)[detection], (others.sizes + others.corners)[item])
+    overlap -= np.maximum(boxes.corners[detection], others.corners[item])
     kept = (overlap > 0).all(axis=1)
     detection, item, overlap = detection[kept], item[kept], overlap[kept]
     shared = overlap[:, 0] * overlap[:, 1]
-    area, other_area = (one.sizes[:, 0] * one.sizes[:, 1] for one in (detections, objects))
-    union = np.where(objects.crowd[item], area[detection], area[detection] + other_area[item] - shared)
-    return detection, item, shared / union
+    area = boxes.areas[detection]
+    union = np.where(crowd[item], area, area + others.areas[item] - shared)
+    return Candidates(detection, item, shared / union)
 
 
 def _mask_iou(
-    detections: Ranked, objects: Objects, detection: NDArray[np.int64], item: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the IoU of masks for pairs whose areas allow the lowest threshold."""
-    _check_sizes(detections, objects, detection, item)
-    crowd = objects.crowd[item]
-    area = detections.areas.astype(np.int64)[detection]
-    other_area = np.array([mask.area for mask in objects.masks], dtype=np.int64)[item]
-    most = np.minimum(area, other_area)
-    kept = most / np.where(crowd, area, area + other_area - most) >= THRESHOLDS[0]
-    detection, item, area, other_area, crowd = (one[kept] for one in (detection, item, area, other_area, crowd))
-    shared = intersections(detections.masks, objects.masks, detection, item)
-    return detection, item, shared / np.where(crowd, area, area + other_area - shared)
+    masks: MaskBatch, others: MaskBatch, crowd: Flags, detection: NDArray[np.int64], item: NDArray[np.int64]
+) -> Candidates:
+    """Return the pairs whose areas and columns allow the lowest threshold, and their IoU."""
+    _check_sizes(masks.sizes[detection], others.sizes[item])
+    columns, other_columns = masks.columns[detection], others.columns[item]
+    common = np.minimum(columns[:, 1], other_columns[:, 1]) - np.maximum(columns[:, 0], other_columns[:, 0])
+    area, other_area = masks.areas[detection], others.areas[item]
+    most = np.minimum(np.minimum(area, other_area), common * masks.sizes[detection, 0])
+    kept = (most > 0) & (most >= THRESHOLDS[0] * np.where(crowd[item], area, area + other_area - most))
+    detection, item, area, other_area = (one[kept] for one in (detection, item, area, other_area))
+    shared = intersections(masks, others, detection, item)
+    return Candidates(detection, item, shared / np.where(crowd[item], area, area + other_area - shared))
 
 
-def _check_sizes(detections: Ranked, objects: Objects, detection: NDArray[np.int64], item: NDArray[np.int64]) -> None:
-    sizes, other_sizes = (
-        np.array([(mask.height, mask.width) for mask in one.masks], dtype=np.int64).reshape(-1, 2)
-        for one in (detections, objects)
-    )
-    wrong = np.flatnonzero((sizes[detection] != other_sizes[item]).any(axis=1))
+def _check_sizes(sizes: NDArray[np.int64], other_sizes: NDArray[np.int64]) -> None:
+    wrong = np.flatnonzero((sizes != other_sizes).any(axis=1))
     if len(wrong):
-        expected, got = other_sizes[item[wrong[0]]].tolist(), sizes[detection[wrong[0]]].tolist()
+        expected, got = other_sizes[wrong[0]].tolist(), sizes[wrong[0]].tolist()
         raise UserError("masks of one image have different sizes", expected=expected, got=got)
 
 
@@ -137,6 +136,6 @@ def _turns(detection: NDArray[np.int64], group: NDArray[np.int64]) -> list[NDArr
     return np.split(order, np.cumsum(np.bincount(per_pair))[:-1])
 
 
-def _out_of_range(areas: NDArray[np.float64]) -> Flags:
+def _out_of_range(areas: NDArray[np.float64] | NDArray[np.int64]) -> Flags:
     """Return flags of shape (regions, area ranges)."""
     return (areas[:, None] < AREAS[:, 0]) | (areas[:, None] > AREAS[:, 1])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
+from patchword.core.masks.batch import MaskBatch
 from patchword.core.masks.run_lengths import RunLengths
 from patchword.objectives.metrics.detection.records import ImageDetections, ImageObjects
 
@@ -16,28 +17,33 @@ Regions = Literal["boxes", "masks"]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Objects or detections of all images. group: label * images + image, ascending."""
+class Boxes:
+    """Boxes as COCO stores them: the corner x, y and the size width, height."""
 
-    group: NDArray[np.int64]
-    corners: NDArray[np.float64]  # x, y
-    sizes: NDArray[np.float64]  # width, height
-    areas: NDArray[np.float64]  # of the annotation, or of the detected region
-    masks: Sequence[RunLengths]
+    corners: NDArray[np.float64]
+    sizes: NDArray[np.float64]
 
-    def __len__(self) -> int:
-        return len(self.group)
+    @property
+    def areas(self) -> NDArray[np.float64]:
+        return self.sizes[:, 0] * self.sizes[:, 1]
 
 
 @dataclass(frozen=True, eq=False)
-class Objects(Table):
+class Objects:
+    """The objects of all images. group: label * images + image, ascending; areas: those of the annotations."""
+
+    group: NDArray[np.int64]
+    regions: Boxes | MaskBatch
+    areas: NDArray[np.float64]
     crowd: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked(Table):
-    """Detections in the order of their scores within a group; rank: from 0."""
+class Ranked:
+    """The detections of all images, by group and then by score; rank: the place within the group, from 0."""
 
+    group: NDArray[np.int64]
+    regions: Boxes | MaskBatch
     scores: NDArray[np.float64]
     rank: NDArray[np.int64]
 
@@ -45,10 +51,9 @@ class Ranked(Table):
 def objects_table(images: Sequence[ImageObjects], classes: int, regions: Regions) -> Objects:
     group = _groups([one.labels for one in images], classes, "an object")
     order = np.argsort(group, kind="stable")
-    corners, sizes, masks = _regions(images, regions, order)
     areas = np.concatenate([one.areas for one in images])[order]
     crowd = np.concatenate([one.crowd for one in images])[order]
-    return Objects(group[order], corners, sizes, areas, masks, crowd)
+    return Objects(group[order], _regions(images, regions, order), areas, crowd)
 
 
 def detections_table(images: Sequence[ImageDetections], classes: int, regions: Regions, limit: int) -> Ranked:
@@ -58,29 +63,22 @@ def detections_table(images: Sequence[ImageDetections], classes: int, regions: R
     order = np.lexsort((-scores, group))
     rank = _rank(group[order])
     order, rank = order[rank < limit], rank[rank < limit]
-    corners, sizes, masks = _regions(images, regions, order)
-    areas = sizes[:, 0] * sizes[:, 1]
-    if regions == "masks":
-        areas = np.array([mask.area for mask in masks], dtype=np.float64)
-    return Ranked(group[order], corners, sizes, areas, masks, scores[order], rank)
+    return Ranked(group[order], _regions(images, regions, order), scores[order], rank)
 
 
 def _regions(
     images: Sequence[ImageObjects] | Sequence[ImageDetections], regions: Regions, order: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], Sequence[RunLengths]]:
-    """Return the corners, the sizes and the masks. The boxes of masks are those around their set pixels."""
+) -> Boxes | MaskBatch:
     if regions == "boxes":
         boxes = np.concatenate([one.boxes for one in images])[order]
-        return boxes[:, :2], boxes[:, 2:] - boxes[:, :2], ()
+        return Boxes(boxes[:, :2], boxes[:, 2:] - boxes[:, :2])
     found: list[RunLengths] = []
     for number in range(len(images)):
         one = images[number]
         if one.masks is None and len(one.labels):
             raise UserError(f"image {number} has no masks", hint="the average precision of masks needs one per object")
         found.extend(one.masks or ())
-    masks = [found[index] for index in order]
-    boxes = np.array([mask.box for mask in masks], dtype=np.float64).reshape(-1, 4)
-    return boxes[:, :2], boxes[:, 2:] - boxes[:, :2], masks
+    return MaskBatch.join([found[index] for index in order])
 
 
 def _groups(labels: Sequence[NDArray[np.int64]], classes: int, what: str) -> NDArray[np.int64]:
