@@ -1,0 +1,1 @@
+"""Parts of detectors: anchors, box coder, mask targets, necks."""

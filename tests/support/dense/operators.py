@@ -1,0 +1,29 @@
+"""The golden tensors of operators for dense prediction, and a check that an operator compiles as one graph."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "dense_operators.safetensors"
+
+
+@cache
+def _tensors() -> dict[str, Tensor]:
+    return load_file(GOLDEN)
+
+
+def golden(name: str) -> Tensor:
+    """Return a copy of one golden tensor."""
+    return _tensors()[name].clone()
+
+
+def assert_compiles(function: Callable[..., Any], *given: Any, **named: Any) -> None:
+    """Compile without a graph break, and compare with the result of eager mode."""
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(*given, **named), function(*given, **named), rtol=0, atol=0)
