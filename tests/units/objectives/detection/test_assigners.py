@@ -1,0 +1,77 @@
+"""Assigners against mmdet and torchvision."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigner
+from support.dense.operators import assert_compiles, golden
+
+ASSIGNERS = {
+    "rpn": MaxIouAssigner(0.7, 0.3, "object", 0.3),
+    "torchvision.rpn": MaxIouAssigner(0.7, 0.3, "best"),
+    "retinanet": MaxIouAssigner(0.5, 0.4, "object"),
+    "roi": MaxIouAssigner(0.5, 0.5, "object", 0.5),
+}
+
+
+def two_images() -> tuple[Tensor, Tensor]:
+    """All golden objects, then those without the second and the fourth, which are padding."""
+    valid = torch.ones(2, 5, dtype=torch.bool)
+    valid[1, 1] = valid[1, 3] = False
+    return golden("assign/boxes").expand(2, 5, 4), valid
+
+
+def levels() -> list[Tensor]:
+    return list(golden("assign/atss.anchors").split([192, 48, 12]))
+
+
+@pytest.mark.parametrize("name", ASSIGNERS)
+def test_max_iou_equals_the_golden_assignment(name):
+    found = ASSIGNERS[name](golden("assign/anchors"), *two_images())
+    assert torch.equal(found[0], golden(f"assign/{name}"))
+
+
+def test_atss_equals_the_golden_assignment():
+    assert torch.equal(AtssAssigner()(levels(), *two_images())[0], golden("assign/atss"))
+
+
+def test_padding_objects_change_nothing():
+    objects, valid = two_images()
+    place = torch.tensor([0, 1, 3, 5])  # none, and objects 0, 2 and 4
+    for name, assigner in ASSIGNERS.items():
+        found = assigner(golden("assign/anchors"), objects, valid)[1]
+        alone = assigner(golden("assign/anchors"), objects[1:, valid[1]], valid[1:, valid[1]])[0]
+        assert torch.equal(found, torch.where(alone < 0, -1, place[alone.clamp(min=0)])), name
+    alone = AtssAssigner()(levels(), objects[1:, valid[1]], valid[1:, valid[1]])[0]
+    assert torch.equal(AtssAssigner()(levels(), objects, valid)[1], place[alone])
+
+
+def test_the_two_rules_of_low_quality_matches_differ():
+    boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]])
+    objects = torch.tensor([[[0.0, 0.0, 10.0, 6.0], [0.0, 0.0, 10.0, 5.0]]])
+    valid = torch.ones(1, 2, dtype=torch.bool)
+    found = [MaxIouAssigner(0.9, 0.3, rule)(boxes, objects, valid).item() for rule in ("none", "best", "object")]
+    assert found == [-1, 1, 2]
+
+
+def test_unusable_boxes_are_ignored_and_are_no_best_match():
+    assigner, anchors = ASSIGNERS["rpn"], golden("assign/anchors")
+    objects, valid = two_images()
+    usable = assigner(anchors, objects, valid) != 2
+    found = assigner(anchors, objects, valid, usable)
+    assert (found[~usable] == -1).all()
+    assert (found[0] == 2).any()
+
+
+def test_images_without_objects_have_no_match():
+    none = torch.zeros(2, 0, 4), torch.zeros(2, 0, dtype=torch.bool)
+    assert not ASSIGNERS["rpn"](golden("assign/anchors"), *none).any()
+    assert not AtssAssigner()(levels(), *none).any()
+    objects, valid = two_images()
+    assert not ASSIGNERS["rpn"](golden("assign/anchors"), objects, torch.zeros_like(valid)).any()
+
+
+def test_assigners_compile():
+    assert_compiles(ASSIGNERS["rpn"], golden("assign/anchors"), *two_images())
+    assert_compiles(AtssAssigner(), levels(), *two_images())
