@@ -36,6 +36,18 @@ def test_atss_equals_the_golden_assignment():
     assert torch.equal(AtssAssigner()(levels(), *two_images())[0], golden("assign/atss"))
 
 
+def test_atss_takes_the_unbiased_standard_deviation():
+    """Of two candidates with IoU a > b, mean + unbiased deviation is (a + b) / 2 + (a - b) / sqrt(2), which is above a.
+
+    Of three with b twice, it is b + (a - b) (1 / 3 + 1 / sqrt(3)), below a. With the biased one, the sum of two is a.
+    """
+    anchors = [torch.tensor([[0.0, 0.0, 8.0, 8.0], [1.0, 0.0, 9.0, 8.0]])]
+    objects = torch.tensor([[[0.0, 0.0, 8.0, 7.0]]])
+    assert not AtssAssigner()(anchors, objects, torch.ones(1, 1, dtype=torch.bool)).any()
+    third = [torch.cat([anchors[0], anchors[0][1:]])]
+    assert AtssAssigner()(third, objects, torch.ones(1, 1, dtype=torch.bool)).tolist() == [[1, 0, 0]]
+
+
 def test_padding_objects_change_nothing():
     objects, valid = two_images()
     place = torch.tensor([0, 1, 3, 5])  # none, and objects 0, 2 and 4
