@@ -52,6 +52,17 @@ def test_fractions_equal_pycocotools(seed):
     check(truth, found, 5)
 
 
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_of_equal_ious_the_last_object_is_taken(order):
+    """The first detection overlaps both objects alike; the second detection matches well only if object 0 is free."""
+    boxes = np.array([[0.0, 0, 30, 10], [10, 0, 40, 10]])[order]
+    truth = [ImageObjects(boxes, np.zeros(2), np.full(2, 300), np.zeros(2))]
+    guesses = np.array([[5.0, 0, 35, 10], [0, 0, 30, 10]])
+    found = [ImageDetections(guesses, np.zeros(2), np.array([0.9, 0.8]))]
+    scores = check(truth, found, 1)
+    assert scores.recall[4, 0, 0, 2] == (1.0 if order == [0, 1] else 0.5)  # IoU 0.7
+
+
 def test_equal_boxes_of_several_objects_equal_pycocotools():
     """Of equal IoU the last object is taken; crowds and areas at the limits of a range are among them."""
     box = np.array([[10.0, 10, 42, 42]])
