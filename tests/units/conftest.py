@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from patchword.cli import main
 from patchword.kernels.common import availability
 from patchword.kernels.common import launch as launching
 from patchword.recipes import find_recipe
+from patchword.recipes import train as recipe_run
 from patchword.recipes.train import train
 from support.material import QUICK, silent
 from support.speed.interpreted import hasten
@@ -111,3 +113,18 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
         monkeypatch.setattr(trial, "found", {0: True})
     with FakeTensorMode():
         yield torch.device("cuda")
+
+
+@pytest.fixture
+def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Ask the next run to stop after `steps` steps; 0 is never."""
+
+    def arrange(steps: int) -> None:
+        @contextmanager
+        def counting() -> Iterator[object]:
+            taken = iter(range(1, 10_000))
+            yield lambda: next(taken) == steps
+
+        monkeypatch.setattr(recipe_run, "interruptible", counting)
+
+    return arrange

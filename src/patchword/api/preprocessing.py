@@ -14,7 +14,7 @@ from patchword.weights.hub.cache import local_path
 from patchword.weights.hub.name import is_hub_name
 
 if TYPE_CHECKING:
-    from patchword.pipelines.image_inputs import Transform  # type: ignore[import-not-found, unused-ignore]
+    from patchword.pipelines.image_inputs import Transform
 
 
 def tokenizer(source: RunFolder | str | Path) -> Tokenizer:

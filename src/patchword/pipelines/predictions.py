@@ -109,7 +109,9 @@ class Prediction:
     def _missing(self, name: str) -> UserError:
         if self.output is None:
             return UserError(f"there is no prediction for {shown_input(self.input)}", got=self.error)
-        return UserError(f"the prediction has no {name}", expected=" or ".join(_PROPERTIES[type(self.output)]))
+        return UserError(
+            f"the prediction has no property {name!r}", expected=" or ".join(_PROPERTIES[type(self.output)])
+        )
 
 
 _PROPERTIES: dict[type[TextAnswer], tuple[str, ...]] = {

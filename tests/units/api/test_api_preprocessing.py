@@ -41,7 +41,6 @@ def test_a_source_without_a_tokenizer_is_refused(folder, source, message):
 
 
 def test_the_transform_of_a_model(tmp_path):
-    pytest.importorskip("patchword.pipelines")
     model = tiny("vit-tiny-16")
     path = write_picture(tmp_path / "image.png", size=(40, 30), mode="RGB")
     transform = patchword.transform(model)
@@ -54,6 +53,5 @@ def test_the_transform_of_a_model(tmp_path):
 
 
 def test_a_model_of_texts_has_no_transform():
-    pytest.importorskip("patchword.pipelines")
     with pytest.raises(UserError, match="reads texts"):
         patchword.transform(tiny_text("bert-mini"))

@@ -99,5 +99,4 @@ def test_the_best_weights_are_a_model(run):
 
 
 def test_a_run_makes_a_pipeline(run):
-    pytest.importorskip("patchword.pipelines")
     assert run.pipeline(device="cpu") is not None

@@ -150,7 +150,7 @@ def test_predictions_are_an_immutable_sequence(p, photo):
     assert "and 10 more" in repr(found)
     with pytest.raises(TypeError):
         found[0] = found[1]
-    with pytest.raises(UserError, match="no number: expected label or probability or classes"):
+    with pytest.raises(UserError, match="no property 'number': expected label or probability or classes"):
         _ = found[0].number
 
 

@@ -2,8 +2,6 @@
 
 import io
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -54,21 +52,6 @@ def photos() -> Path:
         pixels[:, ::2] = shade
         Image.fromarray(pixels.T.copy() if vertical else pixels).save(f"photos/{number}.png")
     return Path("photos")
-
-
-@pytest.fixture
-def stop_after(monkeypatch):
-    """Ask the next run to stop after `steps` steps; 0 is never."""
-
-    def arrange(steps: int) -> None:
-        @contextmanager
-        def counting() -> Iterator[object]:
-            taken = iter(range(1, 10_000))
-            yield lambda: next(taken) == steps
-
-        monkeypatch.setattr(recipe_run, "interruptible", counting)
-
-    return arrange
 
 
 def recipe(*settings: str) -> ImagePretrainingRecipe:

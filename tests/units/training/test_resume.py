@@ -1,8 +1,6 @@
 """A run that is stopped anywhere and resumed is bit-equal to an uninterrupted run."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,21 +41,6 @@ def whole(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "whole"
     assert train(RECIPE, folder, silent())
     return folder
-
-
-@pytest.fixture
-def stop_after(monkeypatch):
-    """Ask the next run to stop after `steps` steps; 0 is never."""
-
-    def arrange(steps: int) -> None:
-        @contextmanager
-        def counting() -> Iterator[object]:
-            taken = iter(range(1, 10_000))
-            yield lambda: next(taken) == steps
-
-        monkeypatch.setattr(recipe_run, "interruptible", counting)
-
-    return arrange
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
