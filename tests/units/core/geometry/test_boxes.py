@@ -11,7 +11,7 @@ from patchword.core.geometry.boxes import (
     pairwise_giou,
     pairwise_iou,
 )
-from support.dense.operators import assert_compiles, golden
+from support.dense.operators import assert_compiles, assert_golden, golden
 
 BOXES = torch.tensor([[0.0, 0.0, 4.0, 2.0], [2.0, 0.0, 6.0, 2.0], [10.0, 10.0, 12.0, 12.0], [5.0, 5.0, 3.0, 9.0]])
 
@@ -28,8 +28,7 @@ def test_iou_by_hand():
 
 
 def test_giou_equals_the_golden_loss():
-    found = 1 - box_giou(golden("loss/boxes"), golden("loss/targets"))
-    assert torch.allclose(found, golden("loss/giou"), rtol=0, atol=1e-6)
+    assert_golden(lambda *boxes: 1 - box_giou(*boxes), "loss/giou", golden("loss/boxes"), golden("loss/targets"))
 
 
 def test_pairwise_giou_holds_the_elementwise_one():

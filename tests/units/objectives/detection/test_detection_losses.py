@@ -3,16 +3,15 @@
 import torch
 
 from patchword.objectives.detection.losses import focal_loss, giou_loss
-from support.dense.operators import assert_compiles, golden
+from support.dense.operators import assert_compiles, assert_golden, golden
 
 
 def test_focal_loss_equals_mmdet():
-    found = focal_loss(golden("loss/logits"), golden("loss/labels"), gamma=2.0, alpha=0.25)
-    assert torch.allclose(found, golden("loss/focal"), rtol=1e-5, atol=1e-6)
+    assert_golden(focal_loss, "loss/focal", golden("loss/logits"), golden("loss/labels"), gamma=2.0, alpha=0.25)
 
 
 def test_giou_loss_equals_mmdet():
-    assert torch.allclose(giou_loss(golden("loss/boxes"), golden("loss/targets")), golden("loss/giou"), atol=1e-6)
+    assert_golden(giou_loss, "loss/giou", golden("loss/boxes"), golden("loss/targets"))
 
 
 def test_focal_loss_stays_finite_at_extreme_logits():
