@@ -1,1 +1,1 @@
-"""Geometry of images: boxes."""
+"""Geometry of images: boxes, and the objects of batches of images."""

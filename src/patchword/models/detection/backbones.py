@@ -1,0 +1,38 @@
+"""Models of the registry as backbones of detectors."""
+
+from patchword.core.errors import UserError
+from patchword.layers.dense.backbones import (
+    NormedMaps,
+    SimplePyramid,
+    drop_prefix,
+    fix_batch_norms,
+    freeze_stages,
+)
+from patchword.layers.pyramid import Backbone
+from patchword.models import REGISTRY, backbone_of
+from patchword.models.detection.config import DetectorConfig
+
+DenseBackbone = Backbone | NormedMaps | SimplePyramid
+_NORMED = ("swin", "cswin", "pale")  # families whose dense code has a norm for each map
+
+
+def dense_backbone(c: DetectorConfig) -> DenseBackbone:
+    """Return the backbone, with newly initialized weights."""
+    REGISTRY.require_images(c.backbone)
+    family = REGISTRY.find(c.backbone)[0].name
+    backbone = backbone_of(REGISTRY.create(c.backbone, **c.backbone_fields), c.backbone)
+    convolutional = family in ("resnet", "regnety")
+    freeze_stages(backbone, (1 if convolutional else 0) if c.frozen is None else c.frozen)
+    fix_batch_norms(backbone, c.batch_norms)
+    drop_prefix(backbone)
+    if family in _NORMED:
+        return NormedMaps(backbone)
+    if len(backbone.widths) > 1:
+        return backbone
+    if backbone.strides[-1] != 16:
+        raise UserError(
+            f"{c.backbone!r} as the backbone of a detector",
+            expected="several maps, or one of stride 16",
+            got=f"one of stride {backbone.strides[-1]}",
+        )
+    return SimplePyramid(backbone)

@@ -1,0 +1,123 @@
+"""Faster, Mask and Cascade R-CNN, RetinaNet and ATSS, with the sizes of Swin's tables."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from patchword.core.card import Card, ConfigValue
+from patchword.core.errors import UserError, nearest
+from patchword.layers.dense.anchors import Anchors
+from patchword.layers.dense.box_coder import BoxCoder
+from patchword.layers.dense.dense_head import DenseHead
+from patchword.layers.dense.detector import Detector, Proposer
+from patchword.layers.dense.fpn import Fpn
+from patchword.layers.dense.roi_heads import BoxHead, MaskHead, RoiPool
+from patchword.layers.dense.selection import Selection
+from patchword.models.detection.backbones import dense_backbone
+from patchword.models.detection.config import DetectorConfig, OneStageConfig, RcnnConfig
+from patchword.models.registry import configured
+
+_RATIOS = (0.5, 1.0, 2.0)
+_STDS = ((0.1, 0.1, 0.2, 0.2), (0.05, 0.05, 0.1, 0.1), (0.033, 0.033, 0.067, 0.067))  # of the stages of a cascade
+_UNIT = (1.0, 1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class DetectorFamily:
+    """A detector by name: its paper, its default sizes and the function that builds it."""
+
+    title: str
+    paper: str
+    config: DetectorConfig
+    build: Callable[[Any], Detector]
+
+
+def build_rcnn(c: RcnnConfig) -> Detector:
+    """Build a detector of two or more stages."""
+    backbone = dense_backbone(c)
+    strides = (*backbone.strides, 2 * backbone.strides[-1])
+    neck = Fpn(backbone.widths, c.width, extra=1, extra_from="pool")
+    anchors = Anchors(tuple((8.0 * stride,) for stride in strides), _RATIOS, rounded=False)
+    head = DenseHead(c.width, 1, anchors.per_cell, hidden=c.width, depth=1, shared=True, kernel=1)
+    training = Selection(limit=2000 if c.stages > 1 else 1000, overlap=0.7, per_level=2000)
+    proposer = Proposer(head, anchors, _coder(_UNIT), strides, Selection(limit=1000, overlap=0.7), training)
+    pool, mask_pool = RoiPool(backbone.strides, 7), RoiPool(backbone.strides, 14)
+    boxes = [
+        BoxHead(
+            pool,
+            _coder(stds),
+            c.width,
+            c.classes,
+            layers=c.layers,
+            hidden=c.hidden,
+            convolutions=c.convolutions,
+            inner=c.width,
+        )
+        for stds in _STDS[: c.stages]
+    ]
+    masks = [MaskHead(mask_pool, c.width, c.classes, inner=c.width) for _ in boxes] if c.masks else []
+    return Detector(backbone, neck, proposer, boxes, masks, Selection(limit=100, overlap=0.5, score=0.05))
+
+
+def build_retinanet(c: OneStageConfig) -> Detector:
+    """Build a RetinaNet, as in mmdet: P6 is a convolution of the coarsest map of the backbone, P7 has no ReLU."""
+    lengths = tuple(4 * 2 ** (part / 3) for part in range(3))
+    rule = Selection(limit=100, overlap=0.5, score=0.05)
+    return _one_stage(c, lengths, _RATIOS, _coder(_UNIT), rule, "input", {})
+
+
+def build_atss(c: OneStageConfig) -> Detector:
+    """Build an ATSS: one square anchor per cell, group normalization, centerness, a learned scale per level."""
+    rule = Selection(limit=100, overlap=0.6, score=0.05)
+    given = {"groups": 32, "levels": 5, "centerness": True}
+    return _one_stage(c, (8.0,), (1.0,), _coder(_STDS[0]), rule, "output", given)
+
+
+def _one_stage(
+    c: OneStageConfig,
+    lengths: tuple[float, ...],
+    ratios: tuple[float, ...],
+    coder: BoxCoder,
+    rule: Selection,
+    extra_from: Any,
+    given: Mapping[str, Any],
+) -> Detector:
+    """Build a detector on the maps from stride 8 on and two coarser levels. lengths: of anchors, in strides."""
+    backbone = dense_backbone(c)
+    used = [place for place, stride in enumerate(backbone.strides) if stride >= 8]
+    strides = [backbone.strides[place] for place in used]
+    strides += [2 * strides[-1], 4 * strides[-1]]
+    neck = Fpn([backbone.widths[place] for place in used], c.width, extra=2, extra_from=extra_from)
+    anchors = Anchors(tuple(tuple(stride * length for length in lengths) for stride in strides), ratios, rounded=False)
+    head = DenseHead(
+        c.width, c.classes, anchors.per_cell, hidden=c.width, depth=c.depth, shared=False, prior=0.01, **given
+    )
+    return Detector(backbone, neck, Proposer(head, anchors, coder, strides, rule))
+
+
+def _coder(stds: tuple[float, float, float, float]) -> BoxCoder:
+    return BoxCoder(stds, clamp_below=True)
+
+
+_CASCADE = RcnnConfig(stages=3, convolutions=4, layers=1)
+
+DETECTORS: Mapping[str, DetectorFamily] = {
+    "faster-rcnn": DetectorFamily("Faster R-CNN", "arXiv:1506.01497", RcnnConfig(masks=False), build_rcnn),
+    "mask-rcnn": DetectorFamily("Mask R-CNN", "arXiv:1703.06870", RcnnConfig(), build_rcnn),
+    "cascade-mask-rcnn": DetectorFamily("Cascade Mask R-CNN", "arXiv:1712.00726", _CASCADE, build_rcnn),
+    "retinanet": DetectorFamily("RetinaNet", "arXiv:1708.02002", OneStageConfig(), build_retinanet),
+    "atss": DetectorFamily("ATSS", "arXiv:1912.02424", OneStageConfig(), build_atss),
+}
+
+
+def create_detector(name: str, /, **overrides: ConfigValue) -> Detector:
+    """Create a detector with newly initialized weights.
+
+    >>> create_detector("mask-rcnn", backbone="swin-tiny", classes=3)
+    """
+    if name not in DETECTORS:
+        raise UserError(f"no detector is called {name!r}", hint=nearest(name, DETECTORS))
+    config = configured(name, DETECTORS[name].config, overrides)
+    detector = DETECTORS[name].build(config)
+    detector.card = Card(name, asdict(config))
+    return detector

@@ -1,0 +1,38 @@
+"""How the named detectors learn, as in mmdet and Swin's repository."""
+
+from patchword.core.errors import UserError, nearest
+from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigner
+from patchword.objectives.detection.dense_loss import DenseLoss
+from patchword.objectives.detection.objective import DetectionLoss
+from patchword.objectives.detection.sampler import RandomSampler
+from patchword.objectives.detection.stage_loss import StageLoss
+
+_PROPOSALS = MaxIouAssigner(positive=0.7, negative=0.3, low_quality="object", floor=0.3)
+_ANCHORS, _BOXES = RandomSampler(256, 0.5), RandomSampler(512, 0.25)
+_STAGE = StageLoss(MaxIouAssigner(0.5, 0.5, "object", floor=0.5), _BOXES, "l1")
+_RCNN = DetectionLoss(DenseLoss(_PROPOSALS, "l1", _ANCHORS), (_STAGE,))
+
+LOSSES = {
+    "faster-rcnn": _RCNN,
+    "mask-rcnn": _RCNN,
+    "cascade-mask-rcnn": DetectionLoss(
+        DenseLoss(_PROPOSALS, "smooth_l1", _ANCHORS, border=0.0),
+        tuple(
+            StageLoss(MaxIouAssigner(iou, iou, "none"), _BOXES, "giou", box_weight=10.0, weight=weight)
+            for iou, weight in ((0.5, 1.0), (0.6, 0.5), (0.7, 0.25))
+        ),
+    ),
+    "retinanet": DetectionLoss(DenseLoss(MaxIouAssigner(0.5, 0.4, "object"), "l1")),
+    "atss": DetectionLoss(DenseLoss(AtssAssigner(), "giou", box_weight=2.0)),
+}
+
+
+def detection_loss(name: str) -> DetectionLoss:
+    """Return the loss of a detector by its name.
+
+    >>> losses = detection_loss("mask-rcnn")(detector, images, targets)
+    >>> sum(losses.values()).backward()
+    """
+    if name not in LOSSES:
+        raise UserError(f"no detector is called {name!r}", hint=nearest(name, LOSSES))
+    return LOSSES[name]

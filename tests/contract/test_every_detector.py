@@ -1,0 +1,142 @@
+"""What holds for every detector: any size, any number of objects, gradients, fixed shapes, compiling, counts."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from patchword.core.geometry.objects import Targets
+from patchword.models.detection import DETECTORS, create_detector
+from patchword.objectives.detection.rules import LOSSES, detection_loss
+
+CLASSES = 3
+SMALL = {"backbone": "resnet-18", "backbone_fields": {"width": 8}, "classes": CLASSES, "frozen": 0}
+RCNN, ONE_STAGE = {"width": 16, "hidden": 16}, {"width": 64}
+PARAMETERS = {  # counted with mmdet's code
+    ("mask-rcnn", "resnet-50"): 44_396_336,
+    ("mask-rcnn", "swin-tiny"): 47_794_602,
+    ("mask-rcnn", "cswin-tiny"): 41_959_472,
+    ("cascade-mask-rcnn", "resnet-50"): 82_231_538,
+    ("cascade-mask-rcnn", "swin-tiny"): 85_629_804,
+    ("atss", "resnet-50"): 32_295_322,
+    ("atss", "swin-tiny"): 35_734_548,
+    ("retinanet", "resnet-50"): 37_968_692,
+}
+SLOW = ("faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet")
+BACKBONES = {
+    "resnet-mini": {},
+    "regnety-mini": {},
+    "swin-mini": {},
+    "cswin-mini": {},
+    "pale-mini": {},
+    "pvt-mini": {},
+    "cvt-mini": {},
+    "vit-tiny-16": {"depth": 1, "channels": 1},
+}
+
+
+@pytest.fixture(params=DETECTORS)
+def name(request):
+    return request.param
+
+
+def small(name):
+    """A small detector with few proposals."""
+    torch.manual_seed(0)
+    detector = create_detector(name, **SMALL, **(RCNN if "rcnn" in name else ONE_STAGE))
+    detector.proposer.rule = replace(detector.proposer.rule, limit=20)
+    detector.proposer.training_rule = replace(detector.proposer.training_rule, limit=40)
+    return detector
+
+
+def targets(counts, size=(64, 96)):
+    """Random objects, `counts` per image."""
+    generator = torch.Generator().manual_seed(1)
+    height, width = size
+    boxes, labels, masks = [], [], []
+    for count in counts:
+        corner = torch.rand(count, 2, generator=generator) * torch.tensor([width - 20.0, height - 20.0])
+        side = torch.rand(count, 2, generator=generator) * 16 + 4
+        boxes.append(torch.cat([corner, corner + side], dim=1))
+        labels.append(torch.randint(0, CLASSES, (count,), generator=generator))
+        masks.append(torch.rand(count, height, width, generator=generator) > 0.5)
+    return Targets.of(boxes, labels, torch.tensor([size] * len(counts)), masks)
+
+
+def total_loss(name, detector, given, size=(64, 96)):
+    images = torch.randn(len(given), 3, *size, generator=torch.Generator().manual_seed(2))
+    losses = detection_loss(name)(detector, images, given, torch.Generator().manual_seed(3))
+    assert all(loss.isfinite() for loss in losses.values()), losses
+    return torch.stack(list(losses.values())).sum()
+
+
+@pytest.mark.parametrize(("detector", "backbone"), PARAMETERS)
+def test_parameters_are_those_of_the_published_detectors(detector, backbone):
+    with torch.device("meta"):
+        model = create_detector(detector, backbone=backbone)
+    assert sum(one.numel() for one in model.parameters()) == PARAMETERS[detector, backbone]
+
+
+def test_every_detector_has_a_loss():
+    assert LOSSES.keys() == DETECTORS.keys()
+
+
+@pytest.mark.parametrize("size", [(64, 64), (50, 131)])
+@torch.no_grad()
+def test_an_image_of_any_size(name, size):
+    detector = small(name).eval()
+    found = detector(torch.randn(1, 3, *size))
+    assert found.boxes.shape == (1, *found.scores.shape[1:], 4)
+    assert found.boxes[found.valid].isfinite().all()
+    inside = found.boxes[0, :, 2:] <= torch.tensor([size[1], size[0]])
+    assert inside.all()
+    assert (found.masks is not None) == ("mask" in name)
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (1, 0), (2, 300)])
+def test_any_number_of_objects(name, counts):
+    detector = small(name)
+    total_loss(name, detector, targets(counts)).backward()
+    assert all(one.grad.isfinite().all() for one in detector.parameters() if one.grad is not None)
+
+
+def test_every_weight_gets_a_gradient(name):
+    detector = small(name).train()
+    total_loss(name, detector, targets((6, 9))).backward()
+    unused = {key for key, one in detector.named_parameters() if one.grad is None or not one.grad.any()}
+    coarse = {f"neck.output.{level}.{kind}" for level in (2, 3) for kind in ("weight", "bias")}
+    assert unused <= (coarse if "rcnn" in name else set())  # no box is large enough for these levels
+
+
+@pytest.mark.parametrize("name", ["retinanet", "atss"])  # other detectors draw a random key per box
+def test_padding_of_targets_does_not_change_the_loss(name):
+    detector, given = small(name).eval(), targets((2, 3))
+    wide = Targets(
+        torch.nn.functional.pad(given.boxes, (0, 0, 0, 5)),
+        torch.nn.functional.pad(given.labels, (0, 5)),
+        torch.nn.functional.pad(given.valid, (0, 5)),
+        given.sizes,
+        torch.nn.functional.pad(given.masks, (0, 0, 0, 0, 0, 5)),
+    )
+    assert torch.equal(total_loss(name, detector, given), total_loss(name, detector, wide))
+
+
+@pytest.mark.parametrize("name", ["atss", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)])
+@torch.no_grad()
+def test_detecting_compiles_as_one_graph(name):
+    detector = small(name).eval()
+    images = torch.randn(1, 3, 64, 64)
+    torch._dynamo.reset()
+    compiled = torch.compile(detector, fullgraph=True, backend="eager")
+    found, expected = compiled(images), detector(images)
+    for field in ("boxes", "scores", "labels", "valid"):
+        assert torch.equal(getattr(found, field), getattr(expected, field)), field
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_any_backbone(backbone):
+    fields = {"width": 16, "classes": 2, "hidden": 8, "backbone_fields": BACKBONES[backbone]}
+    detector = create_detector("mask-rcnn", backbone=backbone, **fields).eval()
+    found = detector(torch.randn(1, 1, 48, 64))
+    assert found.masks.shape[-2:] == (28, 28)

@@ -1,0 +1,171 @@
+"""Small detectors with the golden weights of mmdet, whose backbone returns the golden maps."""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from patchword.core.geometry.objects import Targets
+from patchword.layers.dense.anchors import Anchors
+from patchword.layers.dense.box_coder import BoxCoder
+from patchword.layers.dense.dense_head import DenseHead
+from patchword.layers.dense.detector import Detector, Proposer
+from patchword.layers.dense.fpn import Fpn
+from patchword.layers.dense.roi_heads import BoxHead, MaskHead, RoiPool
+from patchword.layers.dense.selection import Selection
+
+FOLDER = Path(__file__).parents[2] / "golden"
+CLASSES, WIDTH, STRIDES = 5, 16, (4, 8, 16, 32)
+NAMES = [  # mmdet's names and ours
+    (r"neck\.lateral_convs\.(\d)\.conv\.", r"neck.lateral.\1."),
+    (r"neck\.fpn_convs\.(\d)\.conv\.", r"neck.output.\1."),
+    (r"rpn_head\.rpn_conv\.", "proposer.head.class_tower.0."),
+    (r"rpn_head\.rpn_cls\.", "proposer.head.class_output."),
+    (r"rpn_head\.rpn_reg\.", "proposer.head.box_output."),
+    (r"roi_head\.(bbox|mask)_head\.(?!\d)", r"roi_head.\1_head.0."),
+    (r"roi_head\.bbox_head\.(\d)\.shared_fcs\.(\d)\.", lambda m: f"stages.{m[1]}.linear.{2 * int(m[2])}."),
+    (r"roi_head\.bbox_head\.(\d)\.shared_convs\.(\d)\.conv\.", r"stages.\1.convolutions.\2.0."),
+    (r"roi_head\.bbox_head\.(\d)\.shared_convs\.(\d)\.bn\.", r"stages.\1.convolutions.\2.1."),
+    (r"roi_head\.bbox_head\.(\d)\.fc_cls\.", r"stages.\1.class_output."),
+    (r"roi_head\.bbox_head\.(\d)\.fc_reg\.", r"stages.\1.box_output."),
+    (r"roi_head\.mask_head\.(\d)\.convs\.(\d)\.conv\.", lambda m: f"masks.{m[1]}.convolutions.{2 * int(m[2])}."),
+    (r"roi_head\.mask_head\.(\d)\.upsample\.", r"masks.\1.upsample."),
+    (r"roi_head\.mask_head\.(\d)\.conv_logits\.", r"masks.\1.output."),
+    (r"bbox_head\.(?:retina|atss)_cls\.", "proposer.head.class_output."),
+    (r"bbox_head\.(?:retina|atss)_reg\.", "proposer.head.box_output."),
+    (r"bbox_head\.atss_centerness\.", "proposer.head.centerness_output."),
+]
+TOWERS = {"cls": "class_tower", "reg": "box_tower"}
+
+
+class GivenMaps(nn.Module):
+    """A backbone whose "images" are its maps."""
+
+    def forward(self, maps: list[Tensor]) -> list[Tensor]:
+        return maps
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The golden tensors of one detector."""
+
+    tensors: dict[str, Tensor]
+    config: dict
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name].clone()
+
+    @property
+    def maps(self) -> list[Tensor]:
+        return [self[f"in.map{level}"] for level in range(4)]
+
+    @property
+    def sizes(self) -> Tensor:
+        return torch.tensor([[128, 160], [120, 150]])
+
+    @property
+    def targets(self) -> Targets:
+        boxes, labels = ([self[f"gt.{image}.{kind}"] for image in range(2)] for kind in ("boxes", "labels"))
+        masks = [self[f"gt.{image}.masks"].bool() for image in range(2)] if "gt.0.masks" in self.tensors else None
+        return Targets.of(boxes, labels, self.sizes, masks)
+
+    def levels(self, name: str) -> list[Tensor]:
+        """All maps whose name starts so, finest first."""
+        return [self[f"{name}.{level}"] for level in range(5)]
+
+
+@cache
+def golden_detector(file: str, part: str = "") -> Golden:
+    """Read a file, or one detector of a file."""
+    with safe_open(FOLDER / f"dense_{file}.safetensors", "pt") as opened:
+        tensors = {
+            name.removeprefix(part): opened.get_tensor(name)
+            for name in list(opened.keys())  # the file itself cannot be iterated
+            if name.startswith(part)
+        }
+        config = json.loads(opened.metadata()[f"{part.replace('/', '.')}config"])
+    return Golden(tensors, config)
+
+
+def with_golden_weights(detector: Detector, golden: Golden, groups: bool = False) -> Detector:
+    """Load mmdet's tensors. groups: convolutions of the dense head are followed by group normalization."""
+    state, step = {}, 3 if groups else 2
+    for name, tensor in golden.tensors.items():
+        if name.startswith("weight.") and ".scales." not in name:
+            state[_ours(name.removeprefix("weight."), step)] = tensor
+    count = len(detector.neck.lateral)
+    extra = {
+        name: name.replace(f"neck.output.{level + count}.", f"neck.downsample.{level}.")
+        for level in range(2)
+        for name in state
+        if name.startswith(f"neck.output.{level + count}.")
+    }
+    state = {extra.get(name, name): tensor for name, tensor in state.items()}
+    if detector.proposer.head.scales is not None:
+        scales = [golden.tensors[f"weight.bbox_head.scales.{level}.scale"] for level in range(5)]
+        state["proposer.head.scales"] = torch.stack(scales)
+    detector.load_state_dict(state)
+    return detector.eval()
+
+
+def _ours(name: str, step: int) -> str:
+    tower = re.match(r"bbox_head\.(cls|reg)_convs\.(\d)\.(conv|gn)\.", name)
+    if tower:
+        place = step * int(tower[2]) + (tower[3] == "gn")
+        return f"proposer.head.{TOWERS[tower[1]]}.{place}." + name[tower.end() :]
+    for pattern, ours in NAMES:
+        name = re.sub("^" + pattern, ours, name)
+    return name
+
+
+def proposer(border_rule: Selection | None = None) -> Proposer:
+    """A region proposal network with mmdet's anchors."""
+    anchors = Anchors(tuple((8.0 * stride,) for stride in (*STRIDES, 64)), (0.5, 1.0, 2.0), rounded=False)
+    head = DenseHead(WIDTH, 1, 3, hidden=WIDTH, depth=1, shared=True, kernel=1)
+    rule = border_rule or Selection(limit=60, overlap=0.7, per_level=300, side=1)
+    training = Selection(limit=60, overlap=0.7, per_level=400, side=1)
+    return Proposer(head, anchors, coder(1, 1, 1, 1), (*STRIDES, 64), rule, training)
+
+
+def coder(*stds: float) -> BoxCoder:
+    return BoxCoder(stds, clamp_below=True)
+
+
+RESULTS = Selection(limit=30, overlap=0.5, score=0.1)
+
+
+def mask_rcnn(golden: Golden) -> Detector:
+    neck = Fpn((8, 12, 16, 24), WIDTH, extra=1, extra_from="pool")
+    box = BoxHead(RoiPool(STRIDES, 7), coder(0.1, 0.1, 0.2, 0.2), WIDTH, CLASSES, layers=2, hidden=32)
+    mask = MaskHead(RoiPool(STRIDES, 14), WIDTH, CLASSES, inner=12)
+    return with_golden_weights(Detector(GivenMaps(), neck, proposer(), [box], [mask], RESULTS), golden)
+
+
+def cascade(golden: Golden) -> Detector:
+    neck = Fpn((8, 12, 16, 24), WIDTH, extra=1, extra_from="pool")
+    stds = [(0.1, 0.1, 0.2, 0.2), (0.05, 0.05, 0.1, 0.1), (0.033, 0.033, 0.067, 0.067)]
+    pool = RoiPool(STRIDES, 7)
+    sizes = {"layers": 1, "hidden": 32, "convolutions": 4, "inner": 12}
+    boxes = [BoxHead(pool, coder(*each), WIDTH, CLASSES, **sizes) for each in stds]
+    masks = [MaskHead(RoiPool(STRIDES, 14), WIDTH, CLASSES, inner=12) for _ in stds]
+    return with_golden_weights(Detector(GivenMaps(), neck, proposer(), boxes, masks, RESULTS), golden)
+
+
+def one_stage(golden: Golden, system: str) -> Detector:
+    is_atss, strides = system == "atss", (8, 16, 32, 64, 128)
+    neck = Fpn((12, 16, 24), WIDTH, extra=2, extra_from="output" if is_atss else "input")
+    lengths = tuple(
+        (8.0 * stride,) if is_atss else tuple(4 * stride * 2 ** (part / 3) for part in range(3)) for stride in strides
+    )
+    anchors = Anchors(lengths, (1.0,) if is_atss else (0.5, 1.0, 2.0), rounded=False)
+    given = {"groups": 8, "levels": 5, "centerness": True} if is_atss else {}
+    head = DenseHead(WIDTH, CLASSES, anchors.per_cell, hidden=WIDTH, depth=4, shared=False, **given)
+    rule = Selection(limit=30, overlap=0.6 if is_atss else 0.5, per_level=60, score=0.3)
+    boxes = coder(0.1, 0.1, 0.2, 0.2) if is_atss else coder(1, 1, 1, 1)
+    detector = Detector(GivenMaps(), neck, Proposer(head, anchors, boxes, strides, rule))
+    return with_golden_weights(detector, golden, groups=is_atss)
