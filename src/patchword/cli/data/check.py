@@ -9,8 +9,13 @@ import typer
 from patchword.cli.common import console
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from patchword.data.faults import Fault
+    from patchword.data.progress import Progress
     from patchword.recipes import Recipe
 
+FORMAT = "format="
 TABLES, TAGS, QUESTIONS, RAW = (".csv", ".tsv", ".jsonl"), (".conll", ".conllu"), (".json",), (".txt", ".text", ".md")
 
 
@@ -23,7 +28,7 @@ def check(
         list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe, e.g. label=mood.")
     ] = None,
 ) -> None:
-    """Find everything that is wrong with images or texts, without training.
+    """Find everything that is wrong with images, objects in images or texts, without training.
 
     Training makes the same check before its first step; a few unreadable images or rows with empty cells do not stop
     it, they are skipped with a warning. Every image is decoded (training reads only the headers of a
@@ -33,12 +38,18 @@ def check(
     their text, archives with entries outside of their folder. What may be intended, such as an image in both the
     training and the test split, is a note.
 
+    Annotations of objects (COCO JSON, YOLO text, Pascal VOC XML, LabelMe JSON, instance masks) are recognised by their
+    files. Their faults are reported by file and object: boxes that are empty, swapped or outside of the image, unknown
+    classes, polygons with two corners, masks of another size, duplicates, missing images.
+
     The exit code is 0 if nothing is wrong, and 2 otherwise.
 
     Examples:
 
       patchword data check my/images
       patchword data check images.zip
+      patchword data check my/instances_train.json
+      patchword data check VOC2012 format=voc
       patchword data check reviews.csv text=review label=mood
       patchword data check train.csv validation=valid.csv test=test.csv
       patchword data check train.conllu test=test.conllu
@@ -46,20 +57,41 @@ def check(
       patchword data check corpus.txt
       patchword data check bert-pretrain text=corpus,more.jsonl
     """
-    from patchword.recipes.checking import check_data
-
     out, begun = console(), time.perf_counter()
     with out.status(f"reading {what}") as status:
 
         def report(done: int, of: int) -> None:
             status.update(f"reading {what}: {done:,} of {of:,} images")
 
-        counts, notes = check_data(_recipe(what, fields or []), report)
+        counts, notes = _check(what, fields or [], report)
     from patchword.recipes.notes import print_notes
 
     print_notes(notes, out, most=20)
     seconds = time.perf_counter() - begun
     out.print(f"no faults: {counts}, read in {seconds:.1f} s", highlight=False, markup=False)
+
+
+def _check(what: str, fields: list[str], progress: "Progress") -> "tuple[str, Sequence[Fault]]":
+    """Check annotations of objects if there are some, else the data of a recipe."""
+    from patchword.data.detection.checking import check_detection
+    from patchword.recipes.checking import check_data
+
+    if _has_objects(what, fields):
+        return check_detection(Path(what), "".join(field.removeprefix(FORMAT) for field in fields), progress)
+    return check_data(_recipe(what, fields), progress)
+
+
+def _has_objects(what: str, fields: list[str]) -> bool:
+    """Return whether a file or folder has annotations of objects. The only field is their format."""
+    from patchword.data.detection.reading import recognised_formats
+    from patchword.data.shards.manifest import is_sharded
+    from patchword.recipes import RECIPES
+
+    path = Path(what)
+    if what in RECIPES or not path.exists() or is_sharded(path):
+        return False
+    has_only_format = all(field.startswith(FORMAT) for field in fields) and len(fields) < 2
+    return has_only_format and bool(recognised_formats(path))
 
 
 def _recipe(what: str, fields: list[str]) -> "Recipe":

@@ -1,0 +1,1 @@
+"""Data of object detection and instance segmentation: annotation files, checks, transforms, scenes, batches."""

@@ -1,0 +1,1 @@
+"""Readers of annotation files, one file per format, and the writer of COCO JSON."""

@@ -1,0 +1,1 @@
+"""Transforms that move the pixels, boxes and masks of a sample together."""
