@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from patchword.core.geometry.objects import Targets
 from patchword.models.detection import DETECTORS, create_detector
@@ -23,6 +24,15 @@ PARAMETERS = {  # counted with mmdet's code
     ("retinanet", "resnet-50"): 37_968_692,
 }
 SLOW = ("faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet")
+GMACS = {  # at 1280 x 800, counted by mmdet's convention: 1,000 boxes through a box head, 100 through a mask head
+    ("mask-rcnn", "resnet-50"): 259.3,
+    ("mask-rcnn", "swin-tiny"): 266.6,
+    ("cascade-mask-rcnn", "resnet-50"): 737.6,
+    ("cascade-mask-rcnn", "swin-tiny"): 744.8,
+    ("atss", "resnet-50"): 204.5,
+    ("atss", "swin-tiny"): 214.3,
+    ("retinanet", "resnet-50"): 238.5,
+}
 BACKBONES = {
     "resnet-mini": {},
     "regnety-mini": {},
@@ -75,6 +85,30 @@ def test_parameters_are_those_of_the_published_detectors(detector, backbone):
     with torch.device("meta"):
         model = create_detector(detector, backbone=backbone)
     assert sum(one.numel() for one in model.parameters()) == PARAMETERS[detector, backbone]
+
+
+@pytest.mark.parametrize(("detector", "backbone"), GMACS)
+@torch.no_grad()
+def test_macs_are_those_of_the_published_detectors(detector, backbone):
+    fields = {"window_padding": "attended"} if backbone.startswith("swin") else {}
+    with torch.device("meta"):
+        model = create_detector(detector, backbone=backbone, **fields).eval()
+        images, boxes, masks = torch.empty(1, 3, 800, 1280), torch.empty(1, 1000, 4), torch.empty(1, 100, 4)
+    with FlopCounterMode(display=False) as counter:
+        levels = model.features(images)
+        model.proposer(levels)
+        for head in model.stages:
+            head.pool = blank(7)
+            head(levels, boxes)
+        for head in model.masks:
+            head.pool = blank(14)
+            head(levels, masks, torch.zeros_like(masks[..., 0], dtype=torch.long))
+    assert counter.get_total_flops() / 2e9 == pytest.approx(GMACS[detector, backbone], abs=0.06)
+
+
+def blank(size):
+    """Features of boxes without a product, since RoIAlign is not counted."""
+    return lambda levels, boxes: levels[0].new_empty(boxes.shape[1], levels[0].shape[1], size, size)
 
 
 def test_every_detector_has_a_loss():

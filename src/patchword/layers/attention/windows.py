@@ -22,12 +22,13 @@ class Windows(KernelSupport, kernels=["window"]):
 
     shift: moves the rectangles down and to the right, so that tokens attend across the borders of unshifted windows
         (Liu et al., 2021, 3.2). The map is rolled; a mask separates tokens that are not neighbours on the map.
-    A side that is not longer than the window is one window, and is not shifted.
+    A side that is not longer than the window is one window, and is not shifted unless shift_single is True.
     """
 
     height: int | None
     width: int | None
     shift: int = 0
+    shift_single: bool = False
 
     def inner(self, grid: Grid | None) -> Grid:
         """Returns the grid of the members of one group."""
@@ -74,6 +75,8 @@ class Windows(KernelSupport, kernels=["window"]):
 
     def _shifts(self, grid: Grid | None) -> tuple[int, int]:
         grid, tile = _on_map(grid), self.inner(grid)
+        if self.shift_single:
+            return self.shift, self.shift
         return self.shift if grid.height > tile.height else 0, self.shift if grid.width > tile.width else 0
 
 

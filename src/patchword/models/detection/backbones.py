@@ -8,6 +8,7 @@ from patchword.layers.dense.backbones import (
     fix_batch_norms,
     freeze_stages,
 )
+from patchword.layers.dense.padded_windows import attend_to_padding
 from patchword.layers.pyramid import Backbone
 from patchword.models import REGISTRY, backbone_of
 from patchword.models.detection.config import DetectorConfig
@@ -25,6 +26,10 @@ def dense_backbone(c: DetectorConfig) -> DenseBackbone:
     freeze_stages(backbone, (1 if convolutional else 0) if c.frozen is None else c.frozen)
     fix_batch_norms(backbone, c.batch_norms)
     drop_prefix(backbone)
+    if c.window_padding == "attended":
+        if family != "swin":
+            raise UserError(f"{c.backbone!r} has no window padding", expected="a Swin, or window_padding=masked")
+        attend_to_padding(backbone)
     if family in _NORMED:
         return NormedMaps(backbone)
     if len(backbone.widths) > 1:

@@ -17,6 +17,8 @@ class DetectorConfig:
     width: channels of the neck.
     frozen: number of stages of the backbone that are not trained; None: one of a ResNet, none of a Transformer.
     batch_norms: those of the backbone: with fixed statistics ("evaluate"), also without parameters ("buffers"), or not.
+    window_padding: whether tokens of a Swin attend to the padding of its windows (the authors' dense code, and its
+        weights) or not.
     """
 
     backbone: str = "resnet-50"
@@ -25,6 +27,7 @@ class DetectorConfig:
     width: PositiveInt = 256
     frozen: NonNegativeInt | None = None
     batch_norms: BatchNorms = "evaluate"
+    window_padding: Literal["masked", "attended"] = "masked"
 
 
 @dataclass(frozen=True, kw_only=True)
