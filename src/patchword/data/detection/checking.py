@@ -16,6 +16,7 @@ from patchword.data.detection.records import AnnotatedImage, DetectionDataset, P
 from patchword.data.faults import Fault, attempt, collect_faults, report_fault, warn
 from patchword.data.image.decoding import map_images
 from patchword.data.image.image_file import decode_image, read_image
+from patchword.data.image.sources import IMAGE_SUFFIXES
 from patchword.data.progress import Progress
 from patchword.data.skipping import FaultySamples
 
@@ -105,7 +106,7 @@ def _identity(image: AnnotatedImage, index: int) -> object:
 
 
 def _warn_of_lists(dataset: DetectionDataset) -> None:
-    """Warn of classes without objects, of images that are listed twice, and of objects without outlines."""
+    """Warn of classes without objects, of images that are listed twice or never, and of objects without outlines."""
     used = {int(label) for image in dataset.images for label in image.labels}
     for label, name in enumerate(dataset.classes):
         if label not in used:
@@ -113,10 +114,22 @@ def _warn_of_lists(dataset: DetectionDataset) -> None:
     for path, times in Counter(image.image for image in dataset.images).items():
         if times > 1:
             warn("an image that is listed several times", f"{path}: {times} times")
+    for path in _left_out(dataset):
+        warn("an image without annotations, which is left out", str(path))
     outlines = sum(outline is not None for image in dataset.images for outline in image.outlines)
     if 0 < outlines < dataset.objects:
         missing = dataset.objects - outlines
         warn("objects without an outline: masks cannot be trained", f"{dataset.where}: {missing:,} have a box only")
+
+
+def _left_out(dataset: DetectionDataset) -> list[Path]:
+    """Return the images in the folders of the data set that no annotation names."""
+    if not dataset.where.is_dir():
+        return []
+    named = {image.image for image in dataset.images}
+    folders = {path.parent for path in named if path.suffix.lower() != ".json" and path.parent.is_dir()}
+    found = (path for folder in folders for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
+    return sorted(path for path in found if path not in named and path.is_file())
 
 
 # Image files

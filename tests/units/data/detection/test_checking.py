@@ -130,6 +130,13 @@ def test_possible_mistakes_are_notes(tmp_path):
     assert "annotation 2" in notes
 
 
+def test_an_image_without_annotations_is_a_note(tmp_path):
+    write_voc(tmp_path, "a", voc_object((5, 5, 9, 9)))
+    write_image(tmp_path / "JPEGImages" / "b.png")
+    notes = "\n".join(fault_lines(check_detection(tmp_path)[1]))
+    assert notes == f"an image without annotations, which is left out (1):\n  {tmp_path / 'JPEGImages' / 'b.png'}"
+
+
 @pytest.mark.parametrize(
     ("orientation", "size", "expected"),
     [

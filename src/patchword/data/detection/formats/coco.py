@@ -14,6 +14,7 @@ from patchword.core.errors import UserError
 from patchword.core.masks.run_lengths import RunLengths
 from patchword.data.detection.formats.json_files import json_files, json_kind, read_record
 from patchword.data.detection.formats.values import (
+    flag,
     image_size,
     local_name,
     numbers,
@@ -179,8 +180,8 @@ def _object(
         labels[category],
         id,
         outline,
-        crowd=bool(whole(entry.get("iscrowd", 0), f"{where}, iscrowd")),
-        difficult=bool(whole(entry.get("difficult", 0), f"{where}, difficult")),
+        crowd=flag(entry.get("iscrowd", 0), f"{where}, iscrowd"),
+        difficult=flag(entry.get("difficult", 0), f"{where}, difficult"),
         area=None if entry.get("area") is None else numbers([entry["area"]], f"{where}, area")[0],
     )
 
@@ -205,6 +206,8 @@ def _outline(found: object, where: str) -> Outline | None:
     try:
         if isinstance(counts, str):
             return RunLengths.from_text(height, width, counts)
-        return RunLengths(height, width, np.array(numbers(counts, f"{where}, counts"), dtype=np.int64))
+        return RunLengths(
+            height, width, np.array([whole(count, where) for count in numbers(counts, f"{where}, counts")])
+        )
     except UserError as error:
         raise UserError(f"{where}: {error.what}", expected=error.expected, got=error.got, hint=error.hint) from None

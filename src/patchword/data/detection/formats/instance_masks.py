@@ -34,7 +34,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> DetectionDataset:
-    """Read the masks of a folder. An image without a mask file is reported."""
+    """Read the masks of a folder."""
     folders = _folders(path)
     if folders is None:
         raise UserError(f"{path} has no masks", expected=f"images and {' or '.join(_INSTANCES)}")

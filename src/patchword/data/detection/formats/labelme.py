@@ -24,11 +24,10 @@ from patchword.data.detection.formats.values import (
     image_named,
     image_size,
     local_name,
-    number,
     numbers,
     polygon,
-    rectangle,
     unknown_class,
+    whole,
 )
 from patchword.data.detection.orientation import upright_size
 from patchword.data.detection.records import AnnotatedImage, AnnotatedObject, DetectionDataset, Outline, Polygons
@@ -146,18 +145,20 @@ def _outline(
     if len(corners) != 2:
         raise UserError(f"{where}: a {kind} has two points", got=len(corners))
     if kind == "rectangle":
-        return rectangle(corners[0], corners[1])
+        (x1, y1), (x2, y2) = corners
+        return Polygons((polygon([x1, y1, x2, y1, x2, y2, x1, y2], where),))
     if kind == "circle":
         angle = np.arange(_CIRCLE) * (2 * math.pi / _CIRCLE)
         radius = math.dist(corners[0], corners[1])
-        return Polygons((np.stack((np.cos(angle), np.sin(angle)), axis=1) * radius + corners[0],))
+        circle = np.stack((np.cos(angle), np.sin(angle)), axis=1) * radius + corners[0]
+        return Polygons((polygon(circle.reshape(-1).tolist(), where),))
     return _mask(corners[0], shape, where, size)
 
 
 def _mask(corner: tuple[float, float], shape: dict[str, object], where: str, size: Size) -> RunLengths:
     """Paste a mask, which LabelMe stores as a PNG of its box, into the size of the image."""
     inner, full = _png(_decoded(str(shape.get("mask") or ""), f"{where}, mask"), where), np.zeros(size, dtype=bool)
-    x, y = (int(number(value, where)) for value in corner)
+    x, y = (whole(round(value), where) for value in corner)
     height, width = inner.shape
     if x < 0 or y < 0 or y + height > size[0] or x + width > size[1]:
         raise UserError(

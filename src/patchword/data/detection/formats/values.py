@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
-from patchword.data.detection.records import Polygons
+from patchword.core.masks.polygons import LARGEST
 from patchword.data.image.image_file import PIXELS
 from patchword.data.image.sources import IMAGE_SUFFIXES
 from patchword.data.image.splits import Split
 
 CLASS_FILES = ("classes.txt", "labels.txt", "obj.names")
+_LARGEST_WHOLE = 2**53  # a float64 holds every whole number up to this one
+_LONGEST_NAME = 200  # characters of a part of a path; longer ones are no files
+_MOST_FOLDERS = 15  # parts of a path
 _SPLITS: tuple[tuple[str, Split], ...] = (
     ("train", "train"),
     ("val", "validation"),
@@ -36,9 +39,14 @@ def number(value: object, where: str) -> float:
 def whole(value: object, where: str) -> int:
     """Return a whole number, which a file may hold as text."""
     found = number(value, where)
-    if found != int(found):
-        raise UserError(f"{where}: not a whole number", got=_short(value))
+    if found != int(found) or abs(found) > _LARGEST_WHOLE:
+        raise UserError(f"{where}: not a whole number", expected=f"at most {_LARGEST_WHOLE:,}", got=_short(value))
     return int(found)
+
+
+def flag(value: object, where: str) -> bool:
+    """Return a flag, which is true, false or a number."""
+    return value if isinstance(value, bool) else whole(value, where) != 0
 
 
 def numbers(value: object, where: str, count: int | None = None) -> list[float]:
@@ -65,13 +73,10 @@ def polygon(flat: Sequence[float], where: str) -> NDArray[np.float64]:
     if len(flat) < 6 or len(flat) % 2:
         got = f"{len(flat)} numbers" if len(flat) % 2 else f"{len(flat) // 2} corners"
         raise UserError(f"{where}: not a polygon", expected="three corners x, y or more", got=got)
-    return np.asarray(flat, dtype=np.float64).reshape(-1, 2)
-
-
-def rectangle(first: tuple[float, float], second: tuple[float, float]) -> Polygons:
-    """Return the four corners of a rectangle between two opposite corners."""
-    (x1, y1), (x2, y2) = first, second
-    return Polygons((np.array([[x1, y1], [x2, y1], [x2, y2], [x1, y2]]),))
+    corners = np.asarray(flat, dtype=np.float64).reshape(-1, 2)
+    if (np.abs(corners) > LARGEST).any():
+        raise UserError(f"{where}: a corner far outside of the image", expected=f"at most {LARGEST:g} pixels")
+    return corners
 
 
 def text_lines(path: Path) -> list[str]:
@@ -122,8 +127,12 @@ def unknown_class(where: str, got: object, known: Sequence[str]) -> UserError:
 
 
 def local_name(name: str) -> str:
-    """Return a file name of an annotation file with slashes; those written on Windows have backslashes."""
-    return name.replace("\\", "/").replace("\0", "\\0")
+    """Return a file name of an annotation file with slashes; those written on Windows have backslashes.
+
+    Names that no file can have are shortened, so that they are missing files.
+    """
+    parts = name.replace("\\", "/").replace("\0", "?").split("/")
+    return "/".join(part[:_LONGEST_NAME] for part in parts[-_MOST_FOLDERS:])
 
 
 def _short(value: object) -> str:

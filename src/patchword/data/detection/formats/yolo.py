@@ -5,6 +5,7 @@ Coordinates are fractions of the width and the height of the upright image; x an
 classes are in a YAML file (`names`, with the folders `train`, `val`, `test`) or in classes.txt.
 """
 
+from itertools import cycle
 from pathlib import Path
 
 import yaml
@@ -196,5 +197,6 @@ def _object(text: str, where: str, line: int, size: tuple[int, int], classes: Cl
             expected="class x y width height, or class and the corners of a polygon",
             hint="files of detections have a sixth number, the score; files of objects have none",
         )
-    outline = Polygons((polygon(values, where) * (width, height),))
+    scaled = [value * side for value, side in zip(values, cycle((width, height)), strict=False)]
+    outline = Polygons((polygon(scaled, where),))
     return AnnotatedObject(outline.box, label, line, outline)
