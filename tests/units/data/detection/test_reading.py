@@ -51,7 +51,12 @@ def test_each_format_is_written_as_coco_json(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [{"version": "v2.0", "data": [{"paragraphs": []}]}, {"images_of": 3}, [{"images": []}], {"x": '"images": 1'}],
+    [
+        {"version": "v2.0", "data": [{"paragraphs": [], "images": []}]},
+        {"images_of": 3},
+        [{"images": []}],
+        {"x": '"images": 1'},
+    ],
 )
 def test_other_json_files_are_not_recognised(tmp_path, content):
     (tmp_path / "a.json").write_text(json.dumps(content))

@@ -40,7 +40,7 @@ def several(folder):
         coco_object(5, category_id=7, segmentation=parts, bbox=[1, 1, 19.7, 14.1], area=60.25),
         coco_object(6, segmentation=plain, iscrowd=1, bbox=[3, 5, 17, 4]),
         coco_object(7, segmentation=text, bbox=[3, 5, 17, 4]),
-        coco_object(8, segmentation=[], bbox=[0.1, 0.2, 3.7, 2.9]),
+        coco_object(8, segmentation=[], bbox=[7.76, 0.2, 7.06, 2.9]),
     )
     record = json.loads(file.read_text())
     record["images"].append(coco_image(9, "b.png"))

@@ -28,6 +28,12 @@ def test_each_value_is_an_object(tmp_path):
     assert np.array_equal(image.mask(0).to_mask(), instances() == 1)
 
 
+def test_255_of_a_grey_file_is_an_object(tmp_path):
+    write_image(tmp_path / "images/a.jpg")
+    write_values(tmp_path / "masks/a.png", np.where(instances() == 255, 255, 0).astype(np.uint8))
+    assert read_detection(tmp_path).images[0].boxes.tolist() == [[0, 8, 5, 9]]
+
+
 @pytest.mark.parametrize("place", ["", "SegmentationObject"])
 def test_pascal_palettes_and_classes(tmp_path, place):
     write_image(tmp_path / "JPEGImages/a.jpg")

@@ -207,6 +207,18 @@ def test_the_four_images_touch_one_point():
         Mosaic(64)(plain[:3], DRAWS)
 
 
+def test_images_are_cut_at_the_border_of_the_canvas():
+    sample = random_sample(0, objects=0, height=64, width=64)
+    row = torch.arange(64, dtype=torch.uint8)
+    pixels = torch.stack((row[:, None].expand(64, 64), row.expand(64, 64), row.expand(64, 64)))
+    for index in range(8):
+        draws = replace(DRAWS, index=index)
+        x, y = (draws.integer(purpose, 32, 96) for purpose in (Purpose.CENTER_X, Purpose.CENTER_Y))
+        found = Mosaic(64)([replace(sample, pixels=pixels)] * 4, draws).pixels
+        assert found[0, y - 1 : y + 1, x].tolist() == [63, 0]  # the last row above the point, the first row below
+        assert found[1, y, x - 1 : x + 1].tolist() == [63, 0]
+
+
 def test_partners_are_samples_of_the_set():
     found = [Mosaic().partners(replace(DRAWS, index=index), 5) for index in range(60)]
     assert {partner for three in found for partner in three} == set(range(5))
