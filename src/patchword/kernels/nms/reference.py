@@ -15,7 +15,7 @@ def nms_reference(
     After r rounds, every box that ends a chain of fewer than r suppressions has its final state. So the only fixed
     point is the result of the greedy algorithm. The matrix of pairs takes boxes^2 bytes per image.
     """
-    order = scores.masked_fill(~valid, -torch.inf).sort(dim=1, descending=True, stable=True).indices
+    order = visiting_order(scores, valid)
     boxes = boxes.gather(1, order[..., None].expand(-1, -1, 4))
     valid = valid.gather(1, order)
     suppresses = (pairwise_iou(boxes, boxes) > threshold).triu(1) & valid[:, :, None] & valid[:, None, :]
@@ -24,6 +24,11 @@ def nms_reference(
         suppresses = suppresses & (groups[:, :, None] == groups[:, None, :])
     keep = _fixed_point(valid, suppresses) if rounds is None else _rounds(valid, suppresses, rounds)
     return torch.zeros_like(keep).scatter(1, order, keep)
+
+
+def visiting_order(scores: Tensor, valid: Tensor) -> Tensor:
+    """Return the boxes by falling score, equal scores in the order of the input, padding at the end: (batch, boxes)."""
+    return scores.masked_fill(~valid, -torch.inf).sort(dim=1, descending=True, stable=True).indices
 
 
 def _round(keep: Tensor, valid: Tensor, suppresses: Tensor) -> Tensor:
