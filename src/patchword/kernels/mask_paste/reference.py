@@ -11,13 +11,21 @@ from torch import Tensor
 def paste_masks_reference(masks: Tensor, boxes: Tensor, size: tuple[int, int], rounded: bool) -> Tensor:
     """Interpolate along y, then along x."""
     if rounded:
-        boxes = _widened(boxes, masks.shape[-2:])
+        boxes = widened_boxes(boxes, masks.shape[-2:])
         masks = F.pad(masks, (1, 1, 1, 1))
     x1, y1, x2, y2 = boxes.to(torch.float32).unbind(-1)
     weights = _rounded_weights if rounded else _center_weights
     rows = weights(y1, y2, masks.shape[-2], size[0]).to(masks.dtype)
     columns = weights(x1, x2, masks.shape[-1], size[1]).to(masks.dtype)
     return rows @ masks @ columns.transpose(-1, -2)
+
+
+def paste_binary_masks_reference(
+    masks: Tensor, boxes: Tensor, size: tuple[int, int], threshold: float, rounded: bool
+) -> Tensor:
+    """Paste probabilities, then compare: at least the threshold, or above it for rounded boxes."""
+    pasted = paste_masks_reference(masks, boxes, size, rounded)
+    return pasted > threshold if rounded else pasted >= threshold
 
 
 def _center_weights(start: Tensor, end: Tensor, cells: int, pixels: int) -> Tensor:
@@ -43,7 +51,7 @@ def _hats(at: Tensor, cells: int) -> Tensor:
     return (1 - (at[..., None] - torch.arange(cells, device=at.device)).abs()).clamp(min=0)
 
 
-def _widened(boxes: Tensor, cells: torch.Size) -> Tensor:
+def widened_boxes(boxes: Tensor, cells: torch.Size) -> Tensor:
     """Widen boxes around their center by one mask cell on each side, then truncate the corners to integers."""
     center, half = (boxes[..., :2] + boxes[..., 2:]) / 2, (boxes[..., 2:] - boxes[..., :2]) / 2
     scale = half.new_tensor([(cells[1] + 2) / cells[1], (cells[0] + 2) / cells[0]])

@@ -13,6 +13,7 @@ from torch import Tensor
 from patchword.kernels.roi_align.tuning import MAX_LEVELS, WARPS, blocks
 from patchword.kernels.window_attention.torch_op import LIBRARY, TAGS, allocate, on_device
 
+__all__ = ["GIVEN", "LIBRARY", "TAGS", "pool_maps", "pool_maps_fake", "roi_align_backward", "roi_align_forward"]
 Value = TypeVar("Value")
 _RULE = "float[] strides, SymInt[] size, bool aligned, SymInt samples, bool channels_last"
 GIVEN = f"Tensor[] maps, Tensor boxes, Tensor levels, {_RULE}, ScalarType dtype"
