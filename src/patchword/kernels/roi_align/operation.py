@@ -10,6 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.geometry.boxes import box_areas
 from patchword.kernels.common.availability import SelfTest, TestInputs, is_usable, needs_grad
 from patchword.kernels.roi_align.autograd import roi_align_kernel
+from patchword.kernels.roi_align.gather import can_gather, roi_align_gather
 from patchword.kernels.roi_align.reference import roi_align_masks_reference, roi_align_reference
 from patchword.kernels.roi_align.torch_op import roi_align_masks_forward
 from patchword.kernels.roi_align.tuning import MAX_LEVELS
@@ -66,9 +67,12 @@ def roi_align(
     _check_samples(samples)
     if len(maps) != len(strides):
         raise UserError("roi_align", expected=f"one stride per map, {len(maps)}", got=len(strides))
+    count = _count(samples)
+    if count is not None and can_gather(maps):
+        return roi_align_gather(maps, boxes, levels, strides, size, aligned, count)
     if not has_roi_align_kernel(maps):
-        return roi_align_reference(maps, boxes, levels, strides, size, aligned, _count(samples))
-    return fused_roi_align(maps, boxes, levels, strides, size, aligned, _count(samples))
+        return roi_align_reference(maps, boxes, levels, strides, size, aligned, count)
+    return fused_roi_align(maps, boxes, levels, strides, size, aligned, count)
 
 
 def roi_align_masks(
