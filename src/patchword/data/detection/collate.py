@@ -7,32 +7,18 @@ import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
+from patchword.core.geometry.objects import Targets
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.transforms.geometry import pad, rounded_up
 
 MULTIPLE = 32  # the largest stride of the usual backbones
 
 
-class TargetFields(NamedTuple):
-    """The objects of a batch.
-
-    boxes: (batch, objects, 4) float32 as x1, y1, x2, y2 in pixels. labels: (batch, objects) int64. valid: (batch,
-    objects) bool, False for padding, whose boxes and labels are 0. sizes: (batch, 2) int64, height and width of each
-    image without its padding. masks: (batch, objects, height, width) bool, or None.
-    """
-
-    boxes: Tensor
-    labels: Tensor
-    valid: Tensor
-    sizes: Tensor
-    masks: Tensor | None
-
-
 class DetectionBatch(NamedTuple):
     """images: (batch, channels, height, width), padded with zeros at the right and at the bottom."""
 
     images: Tensor
-    targets: TargetFields
+    targets: Targets
 
 
 def collate(
@@ -55,12 +41,12 @@ def collate(
     return DetectionBatch(torch.stack([sample.pixels for sample in padded]), _targets(padded, places))
 
 
-def _targets(samples: Sequence[Sample], places: int) -> TargetFields:
+def _targets(samples: Sequence[Sample], places: int) -> Targets:
     most = max(len(sample) for sample in samples)
     if most > places:
         raise UserError("an image has more objects than the batch has places", expected=f"at most {places}", got=most)
     masks = [sample.masks for sample in samples if sample.masks is not None]
-    return TargetFields(
+    return Targets(
         boxes=torch.stack([_padded(sample.boxes, places) for sample in samples]),
         labels=torch.stack([_padded(sample.labels, places) for sample in samples]),
         valid=torch.stack([torch.arange(places) < len(sample) for sample in samples]),
