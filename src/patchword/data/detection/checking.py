@@ -1,29 +1,30 @@
 """Find every fault of a detection data set, by file and object. Nothing is written."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from patchword.core.errors import UserError
-from patchword.core.masks.run_lengths import RunLengths
 from patchword.data.detection.formats.labelme import embedded_image
+from patchword.data.detection.object_faults import object_faults
 from patchword.data.detection.orientation import UPRIGHT, counts_stored_pixels, read_orientation, stored_size
 from patchword.data.detection.reading import read_detection
-from patchword.data.detection.records import AnnotatedImage, DetectionDataset, Polygons
-from patchword.data.faults import Fault, attempt, collect_faults, report_fault, warn
-from patchword.data.image.decoding import map_images
+from patchword.data.detection.records import AnnotatedImage, DetectionDataset
+from patchword.data.faults import Fault, collect_faults, report_fault, skipping_report, warn
+from patchword.data.image.decoding import UNREADABLE, map_images
 from patchword.data.image.image_file import decode_image, read_image
 from patchword.data.image.sources import IMAGE_SUFFIXES
 from patchword.data.progress import Progress
-from patchword.data.skipping import FaultySamples
+from patchword.data.skipping import FaultySamples, read_usable
 
-TOLERANCE = 0.5  # pixels that a box may exceed the image: annotation files hold rounded numbers
-_TINY = 4  # pixels of a box below which its outline may cover no pixel
 STORED = "an image that EXIF data rotate: its boxes count the stored pixels and are rotated with the image"
 SHOWN_UPRIGHT = "an image that EXIF data rotate: its boxes are taken as those of the upright image"
+MISSING = "an image that is missing"
+OTHER_SIZE = "the annotations give another size than the image file has"
 
 
 def check_detection(path: Path, format: str = "", progress: Progress | None = None) -> tuple[str, Sequence[Fault]]:
@@ -36,73 +37,42 @@ def check_detection(path: Path, format: str = "", progress: Progress | None = No
     return summary, report.doubts
 
 
-def check_dataset(dataset: DetectionDataset, progress: Progress | None = None) -> None:
-    """Report the faults of the records and of the image files."""
+def read_usable_detection(
+    path: Path, format: str = "", progress: Progress | None = None, whole: bool = True
+) -> tuple[DetectionDataset, Sequence[Fault]]:
+    """Read a data set for training: without a few faulty objects and images, which are returned as skipped.
+
+    Too many of them, and annotation files that cannot be read, raise one error of all faults. whole: decode all images,
+    not only their headers.
+    """
+    return read_usable(lambda: check_dataset(read_detection(path, format), progress, whole))
+
+
+def check_dataset(dataset: DetectionDataset, progress: Progress | None = None, whole: bool = True) -> DetectionDataset:
+    """Report the faults of the records and of the image files. Return the data set without faulty objects and images.
+
+    whole: decode all images, not only their headers.
+    """
     if not dataset.images:
         report_fault(UserError(f"{dataset.where} has no images with readable annotations"))
     elif not dataset.objects:
         report_fault(UserError(f"{dataset.where} has no objects", expected="at least one in all images"))
-    for image in dataset.images:
-        check_objects(image)
     _warn_of_lists(dataset)
-    check_files(dataset.images, progress)
+    images = _without_faulty_objects(dataset)
+    return replace(dataset, images=tuple(_without_faulty_files(dataset.where, images, progress, whole)))
 
 
-def check_objects(image: AnnotatedImage) -> None:
-    """Report the faulty boxes and outlines of one image."""
-    seen: dict[object, int] = {}
-    for index in range(len(image)):
-        for error in _object_faults(image, index):
-            report_fault(error)
-        first = seen.setdefault(_identity(image, index), index)
-        if first != index:
-            what = f"{image.where(index)}: the object is a duplicate of {image.unit} {image.ids[first]}"
-            report_fault(UserError(what, hint="remove one of them"), "an object that is annotated twice")
-
-
-def _object_faults(image: AnnotatedImage, index: int) -> Iterator[UserError]:
-    where, box = image.where(index), image.boxes[index]
-    x1, y1, x2, y2 = box.tolist()
-    shown = f"x {x1:g} to {x2:g}, y {y1:g} to {y2:g}"
-    inside = f"x 0 to {image.width}, y 0 to {image.height}"
-    if x2 < x1 or y2 < y1:
-        yield UserError(f"{where}: the corners of the box are swapped", expected="x1 < x2 and y1 < y2", got=shown)
-    elif x2 == x1 or y2 == y1 or max(x2 - x1, y2 - y1) <= 1:
-        yield UserError(f"{where}: the box is empty or a single pixel", expected="x1 < x2 and y1 < y2", got=shown)
-    if _is_outside(box.reshape(2, 2), image):
-        yield UserError(f"{where}: the box is outside of the image", expected=inside, got=shown)
-    outline = image.outlines[index]
-    if isinstance(outline, RunLengths) and (outline.height, outline.width) != (image.height, image.width):
-        yield UserError(
-            f"{where}: the mask has another size than the image",
-            expected=f"{image.width} x {image.height}",
-            got=f"{outline.width} x {outline.height}",
-        )
-    elif isinstance(outline, Polygons) and any(_is_outside(part, image) for part in outline.parts):
-        yield UserError(f"{where}: the polygon is outside of the image", expected=inside, got=_range(outline))
-    elif outline is not None and (x2 - x1) * (y2 - y1) < _TINY and image.mask(index).area == 0:
-        warn("an outline so small that it covers no pixel", where)
-
-
-def _is_outside(corners: np.typing.NDArray[np.float64], image: AnnotatedImage) -> bool:
-    limits = (image.width + TOLERANCE, image.height + TOLERANCE)
-    return bool((corners < -TOLERANCE).any() or (corners > limits).any())
-
-
-def _range(outline: Polygons) -> str:
-    x1, y1, x2, y2 = outline.box
-    return f"x {x1:g} to {x2:g}, y {y1:g} to {y2:g}"
-
-
-def _identity(image: AnnotatedImage, index: int) -> object:
-    """Return what two equal objects have in common: class, box and outline."""
-    outline = image.outlines[index]
-    content = b""
-    if isinstance(outline, RunLengths):
-        content = outline.counts.tobytes()
-    elif outline is not None:
-        content = b"".join(part.tobytes() for part in outline.parts)
-    return int(image.labels[index]), image.boxes[index].round(3).tobytes(), content
+def _without_faulty_objects(dataset: DetectionDataset) -> list[AnnotatedImage]:
+    faulty, images = FaultySamples(str(dataset.where), "objects", training=True), []
+    for image in dataset.images:
+        kept = np.ones(len(image), dtype=bool)
+        for index, error, kind in object_faults(image):
+            if kept[index] or skipping_report() is None:  # a skipped object counts once
+                faulty.add(error, kind, dataset.classes[int(image.labels[index])])
+            kept[index] = False
+        images.append(image if kept.all() else image.select(kept))
+    faulty.finish(dataset.classes[int(label)] for image in dataset.images for label in image.labels)
+    return images
 
 
 def _warn_of_lists(dataset: DetectionDataset) -> None:
@@ -142,31 +112,51 @@ class _RealImage(NamedTuple):
     orientation: int
 
 
-def check_files(images: Sequence[AnnotatedImage], progress: Progress | None = None) -> None:
-    """Report images that are missing, unreadable or of another size than the annotations give."""
-    there = [image for image in images if _exists(image)]
-    files = [image for image in there if image.image.suffix.lower() != ".json"]
-    named = [(image.image, "") for image in files]
-    found = map_images(named, _decode, FaultySamples("the data set", "images"), progress)
-    for image, real in zip(files, found, strict=True):
-        if real is not None:
-            _compare_size(image, real)
-    for image in there:
-        if image.image.suffix.lower() == ".json" and (real := attempt(_decode_embedded, image.image)) is not None:
-            _compare_size(image, real)
+def _without_faulty_files(
+    where: Path, images: Sequence[AnnotatedImage], progress: Progress | None, whole: bool
+) -> list[AnnotatedImage]:
+    """Report images that are missing, unreadable or of another size than the annotations give; return the others."""
+    faulty = FaultySamples(str(where), "images")
+    real = _real_images([image for image in images if _exists(image, faulty)], faulty, progress, whole)
+    kept = [image for image in images if image.image in real and _has_size(image, real[image.image], faulty)]
+    faulty.finish("" for _ in images)
+    return kept
 
 
-def _exists(image: AnnotatedImage) -> bool:
+def _real_images(
+    images: Sequence[AnnotatedImage], faulty: FaultySamples, progress: Progress | None, whole: bool
+) -> dict[Path, _RealImage]:
+    """Read the images; return the size and the orientation of those that are readable."""
+    files = sorted({image.image for image in images})
+    plain = [path for path in files if path.suffix.lower() != ".json"]
+    work = _decode if whole else _read_header
+    unreadable = FaultySamples(faulty.where, "images")
+    read = zip(plain, map_images([(path, "") for path in plain], work, unreadable, progress), strict=True)
+    real = {path: found for path, found in read if found is not None}
+    for path in files:
+        if path.suffix.lower() == ".json":
+            try:
+                real[path] = _decode_embedded(path)
+            except UserError as error:
+                faulty.add(error, UNREADABLE)
+    return real
+
+
+def _exists(image: AnnotatedImage, faulty: FaultySamples) -> bool:
     if image.image.is_file():
         return True
     place = f", image {image.id}" if image.unit == "annotation" else ""
     what = f"{image.annotations}{place}: there is no image {image.image}"
-    report_fault(UserError(what, hint="add the image, or remove its annotations"), "an image that is missing")
+    faulty.add(UserError(what, hint="add the image, or remove its annotations"), MISSING)
     return False
 
 
 def _decode(path: Path) -> _RealImage:
     read_image(path, 3)
+    return _read_header(path)
+
+
+def _read_header(path: Path) -> _RealImage:
     return _RealImage(stored_size(path), read_orientation(path))
 
 
@@ -175,14 +165,15 @@ def _decode_embedded(path: Path) -> _RealImage:
     return _RealImage((found.height, found.width), UPRIGHT)
 
 
-def _compare_size(image: AnnotatedImage, real: _RealImage) -> None:
+def _has_size(image: AnnotatedImage, real: _RealImage, faulty: FaultySamples) -> bool:
     annotated, (height, width) = (image.height, image.width), real.stored
     upright = (width, height) if real.orientation >= 5 else (height, width)
     is_stored = counts_stored_pixels(annotated, real.stored, real.orientation)
     if annotated != upright and not is_stored:
         what = f"{image.annotations}: the size of the image {image.image.name} is wrong"
-        shown = f"{upright[1]} x {upright[0]}, as the image file"
-        error = UserError(what, expected=shown, got=f"{image.width} x {image.height}")
-        report_fault(error, "the annotations give another size than the image file has")
-    elif real.orientation != UPRIGHT:
+        expected = f"{upright[1]} x {upright[0]}, as the image file"
+        faulty.add(UserError(what, expected=expected, got=f"{image.width} x {image.height}"), OTHER_SIZE)
+        return False
+    if real.orientation != UPRIGHT:
         warn(STORED if is_stored else SHOWN_UPRIGHT, f"{image.image}: orientation {real.orientation}")
+    return True

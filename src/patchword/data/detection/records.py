@@ -108,6 +108,12 @@ class AnnotatedImage:
         """True if every object has an outline, also if there is no object."""
         return all(outline is not None for outline in self.outlines)
 
+    def select(self, kept: NDArray[np.bool_]) -> "AnnotatedImage":
+        """Return the record with some of its objects. kept: (objects,) bool."""
+        outlines = tuple(outline for outline, is_kept in zip(self.outlines, kept, strict=True) if is_kept)
+        names = ("boxes", "labels", "crowd", "areas", "ids", "difficult")
+        return replace(self, outlines=outlines, **{name: getattr(self, name)[kept] for name in names})
+
     def where(self, index: int) -> str:
         """Return file and number of an object, for messages."""
         return f"{self.annotations}, {self.unit} {self.ids[index]}"

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from patchword.core.errors import UserError
-from patchword.data.detection.checking import check_detection
+from patchword.data.detection.checking import check_detection, read_usable_detection
 from patchword.data.faults import fault_lines
 from support.detection.annotations import (
     HEIGHT,
@@ -159,6 +159,60 @@ def test_data_without_objects_is_a_fault(tmp_path):
     assert "has no objects" in faults_of(coco_folder(tmp_path))
     write_voc(tmp_path / "voc", "a").write_text("<annotation")
     assert "no images with readable annotations" in faults_of(tmp_path / "voc")
+
+
+# For training
+
+
+def many(tmp_path, *faulty: dict, **image: object):
+    """Write 30 sound objects and some faulty ones, in 30 images of which the last has other settings."""
+    images = [coco_image(id, f"{id}.png") for id in range(1, 31)]
+    images[-1] |= image
+    for entry in images:
+        write_image(tmp_path / f"{entry['id']}.png")
+    sound = [coco_object(id, image_id=id, category_id=3 if id % 2 else 7) for id in range(1, 31)]
+    return write_coco_file(tmp_path / "x.json", images, [*sound, *faulty])
+
+
+def test_a_few_faulty_objects_are_skipped_in_training(tmp_path):
+    file = many(tmp_path, box(40, 3, 4, 0, 8))
+    dataset, skipped = read_usable_detection(file)
+    assert [fault.line.split(": ")[1] for fault in skipped] == ["the box is empty or a single pixel"]
+    assert len(dataset.images) == 30
+    first = dataset.images[0]
+    assert first.ids.tolist() == [1]
+    assert len(first.boxes) == len(first.outlines) == len(first.areas) == len(first.crowd) == 1
+    assert "annotation 40: the box is empty" in faults_of(file)  # data check reports it
+
+
+def test_many_faulty_objects_or_a_lost_class_are_errors(tmp_path):
+    with pytest.raises(UserError, match=r"3 faults(.*\n)*.*3 of 33 objects are faulty; at most 5% are skipped"):
+        read_usable_detection(many(tmp_path, *(box(id, 3, 4, 0, 8) for id in (40, 41, 42))))
+    alone = coco_folder(
+        tmp_path / "b",
+        *(coco_object(id, bbox=[4, 4, 8, id]) for id in range(1, 9)),
+        box(9, 1, 1, 0, 4) | {"category_id": 7},
+    )
+    with pytest.raises(UserError, match="no objects of the class 'dog' are left"):
+        read_usable_detection(alone)
+
+
+@pytest.mark.parametrize("fault", ["size", "missing", "broken"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_faulty_image_is_skipped_in_training(tmp_path, fault, whole):
+    file = many(tmp_path, **({"height": 9, "width": 9} if fault == "size" else {}))
+    if fault == "missing":
+        (tmp_path / "30.png").unlink()
+    if fault == "broken":
+        (tmp_path / "30.png").write_bytes(b"no image")
+    if fault == "size":  # an object that is outside of 9 x 9 pixels comes first
+        record = json.loads(file.read_text())
+        record["annotations"] = [one for one in record["annotations"] if one["image_id"] != 30]
+        file.write_text(json.dumps(record))
+    dataset, skipped = read_usable_detection(file, whole=whole)
+    assert len(skipped) == 1
+    assert "30.png" in skipped[0].line
+    assert [image.id for image in dataset.images] == [*range(1, 30)]
 
 
 # The verb

@@ -8,34 +8,26 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from patchword.core.errors import UserError
-from patchword.core.masks.run_lengths import RunLengths
+from patchword.data.detection.formats.coco_objects import coco_object
 from patchword.data.detection.formats.json_files import json_files, json_kind, read_record
 from patchword.data.detection.formats.values import (
-    flag,
     image_size,
     local_name,
-    numbers,
-    polygon,
     split_of,
-    unknown_class,
     whole,
 )
 from patchword.data.detection.orientation import upright_size
 from patchword.data.detection.records import (
     AnnotatedImage,
     AnnotatedObject,
-    Box,
     DetectionDataset,
-    Outline,
-    Polygons,
 )
 from patchword.data.faults import attempt, report_fault
 from patchword.data.image.splits import Split
 
 NAME = "COCO JSON"
+_FOLDERS = ("annotations", "labels")  # of annotation files beside the folders of images
 _LOOKED_AT = 50  # images by which the folder of the images is found
 Classes = dict[int, str]
 
@@ -139,7 +131,7 @@ def _images(file: Path, record: dict[str, object], ids: Sequence[int], classes: 
         owner = attempt(whole, entry.get("image_id"), f"{where}, image_id")
         if owner is not None and owner not in all_images:
             report_fault(UserError(f"{where}: its image is not in the list of images", got=f"image_id {owner}"))
-        elif owner in found and (one := attempt(_object, id, entry, where, labels, names)) is not None:
+        elif owner in found and (one := attempt(coco_object, id, entry, where, labels, names)) is not None:
             objects[owner].append(one)
     split = _split(file)
     return [
@@ -149,11 +141,21 @@ def _images(file: Path, record: dict[str, object], ids: Sequence[int], classes: 
 
 
 def _image_folder(file: Path, names: Sequence[str]) -> Path:
-    """Return the folder from which most of the image names lead to files."""
-    bases = [base for near in (file.parent, file.parent.parent) for base in (near, near / "images") if base.is_dir()]
+    """Return the folder from which the image names lead to files: near the annotation file, and of its split.
+
+    Folders with fewer than half as many of the files as another one are not taken.
+    """
+    near = [file.parent, file.parent.parent] if file.parent.name.lower() in _FOLDERS else [file.parent]
+    bases = [base for place in near for base in (place, place / "images") if base.is_dir()]
     folders = [folder for base in bases for folder in (base, *sorted(sub for sub in base.iterdir() if sub.is_dir()))]
-    found = [sum(bool(name) and (folder / local_name(name)).is_file() for name in names) for folder in folders]
-    return folders[found.index(max(found))] if max(found, default=0) else file.parent
+    hits = {
+        folder: sum(bool(name) and (folder / local_name(name)).is_file() for name in names)
+        for folder in dict.fromkeys(folders)
+    }
+    usable = [folder for folder, found in hits.items() if found and 2 * found >= max(hits.values())]
+    split = _split(file)
+    same_split = [folder for folder in usable if split is not None and split_of(folder.name) == split]
+    return next(iter([*same_split, *usable]), file.parent)
 
 
 def _image(entry: dict[str, object], where: str, folder: Path) -> tuple[Path, tuple[int, int]]:
@@ -164,50 +166,3 @@ def _image(entry: dict[str, object], where: str, folder: Path) -> tuple[Path, tu
     if entry.get("height") is None and entry.get("width") is None:
         return path, upright_size(path)
     return path, image_size(entry.get("height"), entry.get("width"), where)
-
-
-def _object(
-    id: int, entry: dict[str, object], where: str, labels: dict[int, int], names: Sequence[str]
-) -> AnnotatedObject:
-    category = whole(entry.get("category_id"), f"{where}, category_id")
-    if category not in labels:
-        raise unknown_class(
-            where, f"category_id {category}", [f"{id} {name}" for id, name in zip(labels, names, strict=True)]
-        )
-    outline = _outline(entry.get("segmentation"), where)
-    return AnnotatedObject(
-        _box(entry.get("bbox"), outline, where),
-        labels[category],
-        id,
-        outline,
-        crowd=flag(entry.get("iscrowd", 0), f"{where}, iscrowd"),
-        difficult=flag(entry.get("difficult", 0), f"{where}, difficult"),
-        area=None if entry.get("area") is None else numbers([entry["area"]], f"{where}, area")[0],
-    )
-
-
-def _box(box: object, outline: Outline | None, where: str) -> Box:
-    if box is None and outline is not None:
-        return outline.box
-    x, y, width, height = numbers(box, f"{where}, bbox", 4)
-    return x, y, x + width, y + height
-
-
-def _outline(found: object, where: str) -> Outline | None:
-    if found is None or found == []:
-        return None
-    if isinstance(found, list):
-        return Polygons(tuple(polygon(numbers(part, f"{where}, segmentation"), where) for part in found))
-    if not isinstance(found, dict):
-        raise UserError(f"{where}: not a segmentation", expected="polygons or run lengths", got=type(found).__name__)
-    sides = numbers(found.get("size"), f"{where}, size", 2)
-    height, width = image_size(sides[0], sides[1], where)
-    counts = found.get("counts")
-    try:
-        if isinstance(counts, str):
-            return RunLengths.from_text(height, width, counts)
-        return RunLengths(
-            height, width, np.array([whole(count, where) for count in numbers(counts, f"{where}, counts")])
-        )
-    except UserError as error:
-        raise UserError(f"{where}: {error.what}", expected=error.expected, got=error.got, hint=error.hint) from None

@@ -131,6 +131,19 @@ def test_a_folder_with_one_file_per_split(tmp_path):
     assert [one["id"] for one in json.loads((tmp_path / "joined.json").read_text())["annotations"]] == [1, 2]
 
 
+def test_images_of_equal_names_are_those_of_the_split_and_the_nearest(tmp_path):
+    for place in ("set/images/train", "set/images/val", "other", "set/annotations"):
+        write_image(tmp_path / place / "a.png")
+    (tmp_path / "set/annotations/a.png").unlink()
+    file = write_coco_file(tmp_path / "set/annotations/val.json", [coco_image()], [coco_object()])
+    assert read_detection(file).images[0].image == tmp_path / "set/images/val/a.png"
+    names = [coco_image(id, f"{name}.png") for id, name in enumerate("ab", 1)]
+    file = write_coco_file(tmp_path / "mine/x.json", names, [coco_object()])
+    write_image(tmp_path / "mine/a.png")
+    write_image(tmp_path / "other/b.png")  # more of the files, but in the folder of another data set
+    assert [image.image.parent.name for image in read_detection(file).images] == ["mine", "mine"]
+
+
 def test_several_files_without_splits_are_refused(tmp_path):
     for name in ("first", "second"):
         write_coco_file(tmp_path / f"{name}.json", [coco_image()], [coco_object()])
