@@ -13,7 +13,7 @@ from patchword.data.detection.records import AnnotatedObject, Box, Outline, Poly
 def coco_object(
     id: int, entry: dict[str, object], where: str, labels: dict[int, int], names: Sequence[str]
 ) -> AnnotatedObject:
-    """Read an entry of `annotations`. labels: per number of a class. names: of the classes, in the order of the labels."""
+    """Read an entry of `annotations`. labels: per number of a class. names: of the classes, by label."""
     category = whole(entry.get("category_id"), f"{where}, category_id")
     if category not in labels:
         raise unknown_class(
