@@ -10,7 +10,7 @@ from patchword.data.detection.records import DetectionDataset
 
 
 @dataclass(frozen=True)
-class Format:
+class AnnotationFormat:
     """A format of annotation files. about: its name in messages."""
 
     about: str
@@ -19,11 +19,11 @@ class Format:
 
 
 FORMATS = {
-    "coco": Format(coco.NAME, coco.recognises, coco.read),
-    "yolo": Format(yolo.NAME, yolo.recognises, yolo.read),
-    "voc": Format(voc.NAME, voc.recognises, voc.read),
-    "labelme": Format(labelme.NAME, labelme.recognises, labelme.read),
-    "masks": Format(instance_masks.NAME, instance_masks.recognises, instance_masks.read),
+    "coco": AnnotationFormat(coco.NAME, coco.recognises, coco.read),
+    "yolo": AnnotationFormat(yolo.NAME, yolo.recognises, yolo.read),
+    "voc": AnnotationFormat(voc.NAME, voc.recognises, voc.read),
+    "labelme": AnnotationFormat(labelme.NAME, labelme.recognises, labelme.read),
+    "masks": AnnotationFormat(instance_masks.NAME, instance_masks.recognises, instance_masks.read),
 }
 
 

@@ -9,8 +9,8 @@ from patchword.core.card import Normalization
 from patchword.data.augmentation.color import ColorJitter
 from patchword.data.augmentation.stage import StageContext
 from patchword.data.detection.samples import Sample
-from patchword.data.detection.transforms.draws import Purpose, SampleDraws
-from patchword.data.detection.transforms.geometry import Flip, RandomCrop, ResizeShorter
+from patchword.data.detection.transforms.draws import SampleDraws, TransformPurpose
+from patchword.data.detection.transforms.geometry import RandomCrop, RandomFlip, ResizeShorter
 
 
 class Transform(Protocol):
@@ -40,7 +40,7 @@ class Either:
     probability: float = 0.5
 
     def __call__(self, sample: Sample, draws: SampleDraws) -> Sample:
-        is_first = draws.uniform(Purpose.CHOICE) < self.probability
+        is_first = draws.uniform(TransformPurpose.CHOICE) < self.probability
         return self.first(sample, draws.of_stage(0)) if is_first else self.second(sample, draws.of_stage(1))
 
 
@@ -71,4 +71,4 @@ class Normalize:
 def multi_scale(sides: tuple[int, ...] = tuple(range(480, 801, 32)), longest: int = 1333) -> Chain:
     """Return the augmentation of DETR and of Swin's detectors: flip, then resize, or resize, crop and resize."""
     resized = ResizeShorter(sides, longest)
-    return Chain((Flip(), Either(resized, Chain((ResizeShorter((400, 500, 600), 10**6), RandomCrop(), resized)))))
+    return Chain((RandomFlip(), Either(resized, Chain((ResizeShorter((400, 500, 600), 10**6), RandomCrop(), resized)))))

@@ -12,7 +12,7 @@ _STAGES = 16  # maximum transforms of one chain
 _NEXT = 1000  # distance between the purposes of two transforms
 
 
-class Purpose(IntEnum):
+class TransformPurpose(IntEnum):
     """Purposes of random numbers. A value never changes its meaning, so that old runs stay reproducible."""
 
     FLIP, SIDE, CROP_HEIGHT, CROP_WIDTH, CROP_TOP, CROP_LEFT, CHOICE, CENTER_X, CENTER_Y, PARTNER = range(500, 510)
@@ -31,12 +31,12 @@ class SampleDraws:
         """Return the numbers of a transform inside of another. place: its place there."""
         return replace(self, stage=self.stage * _STAGES + place + 1)
 
-    def uniform(self, purpose: Purpose, again: int = 0) -> float:
+    def uniform(self, purpose: TransformPurpose, again: int = 0) -> float:
         """Return a number in [0, 1). again: index of a further draw for the same purpose."""
         index = torch.tensor([self.index])
         return uniform(self.seed, self.epoch, index, purpose + _NEXT * (self.stage + 1) + (again << 40)).item()
 
-    def integer(self, purpose: Purpose, low: int, high: int, again: int = 0) -> int:
+    def integer(self, purpose: TransformPurpose, low: int, high: int, again: int = 0) -> int:
         """Return a whole number in [low, high]."""
         return min(low + int(self.uniform(purpose, again) * (high - low + 1)), high)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.detection.samples import Sample
-from patchword.data.detection.transforms.draws import Purpose, SampleDraws
+from patchword.data.detection.transforms.draws import SampleDraws, TransformPurpose
 
 
 def flip(sample: Sample) -> Sample:
@@ -93,13 +93,13 @@ def rounded_up(side: int, multiple: int) -> int:
 
 
 @dataclass(frozen=True)
-class Flip:
+class RandomFlip:
     """Random horizontal flip."""
 
     probability: float = 0.5
 
     def __call__(self, sample: Sample, draws: SampleDraws) -> Sample:
-        return flip(sample) if draws.uniform(Purpose.FLIP) < self.probability else sample
+        return flip(sample) if draws.uniform(TransformPurpose.FLIP) < self.probability else sample
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class ResizeShorter:
     longest: int = 1333
 
     def __call__(self, sample: Sample, draws: SampleDraws) -> Sample:
-        side = self.sides[draws.integer(Purpose.SIDE, 0, len(self.sides) - 1)]
+        side = self.sides[draws.integer(TransformPurpose.SIDE, 0, len(self.sides) - 1)]
         factor = min(side / min(sample.size), self.longest / max(sample.size))
         height, width = (max(1, int(old * factor + 0.5)) for old in sample.size)
         return resize(sample, height, width)
@@ -126,10 +126,12 @@ class RandomCrop:
     def __call__(self, sample: Sample, draws: SampleDraws) -> Sample:
         height, width = (
             draws.integer(purpose, min(self.smallest, side), min(self.largest, side))
-            for purpose, side in zip((Purpose.CROP_HEIGHT, Purpose.CROP_WIDTH), sample.size, strict=True)
+            for purpose, side in zip(
+                (TransformPurpose.CROP_HEIGHT, TransformPurpose.CROP_WIDTH), sample.size, strict=True
+            )
         )
-        top = draws.integer(Purpose.CROP_TOP, 0, sample.size[0] - height)
-        left = draws.integer(Purpose.CROP_LEFT, 0, sample.size[1] - width)
+        top = draws.integer(TransformPurpose.CROP_TOP, 0, sample.size[0] - height)
+        left = draws.integer(TransformPurpose.CROP_LEFT, 0, sample.size[1] - width)
         return crop(sample, top, left, height, width)
 
 

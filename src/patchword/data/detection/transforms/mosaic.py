@@ -7,7 +7,7 @@ import torch
 
 from patchword.core.errors import UserError
 from patchword.data.detection.samples import Sample
-from patchword.data.detection.transforms.draws import Purpose, SampleDraws
+from patchword.data.detection.transforms.draws import SampleDraws, TransformPurpose
 from patchword.data.detection.transforms.geometry import crop, resize
 
 FILL = 114  # grey value where no image is
@@ -25,14 +25,14 @@ class Mosaic:
 
     def partners(self, draws: SampleDraws, count: int) -> tuple[int, int, int]:
         """Return the indices of three more samples out of `count`."""
-        first, second, third = (draws.integer(Purpose.PARTNER, 0, count - 1, again) for again in range(3))
+        first, second, third = (draws.integer(TransformPurpose.PARTNER, 0, count - 1, again) for again in range(3))
         return first, second, third
 
     def __call__(self, samples: Sequence[Sample], draws: SampleDraws) -> Sample:
         if len(samples) != 4:
             raise UserError("a mosaic has four samples", got=len(samples))
         low, high = self.side // 2, self.side + self.side // 2
-        x, y = draws.integer(Purpose.CENTER_X, low, high), draws.integer(Purpose.CENTER_Y, low, high)
+        x, y = draws.integer(TransformPurpose.CENTER_X, low, high), draws.integer(TransformPurpose.CENTER_Y, low, high)
         full, has_masks = 2 * self.side, all(sample.masks is not None for sample in samples)
         pixels = torch.full((samples[0].pixels.shape[0], full, full), FILL, dtype=torch.uint8)
         boxes, masks = [], []

@@ -9,11 +9,11 @@ import torch
 from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.data.detection.transforms.chain import Chain, Either, Jitter, Normalize, multi_scale
-from patchword.data.detection.transforms.draws import Purpose, SampleDraws
+from patchword.data.detection.transforms.draws import SampleDraws, TransformPurpose
 from patchword.data.detection.transforms.geometry import (
-    Flip,
     Pad,
     RandomCrop,
+    RandomFlip,
     ResizeShorter,
     crop,
     flip,
@@ -26,7 +26,7 @@ from support.detection.samples import random_sample
 
 DRAWS = SampleDraws(seed=3, epoch=1, index=7)
 MOVES = {
-    "flip": Flip(1.0),
+    "flip": RandomFlip(1.0),
     "larger": ResizeShorter((133, 150, 171)),
     "smaller": ResizeShorter((31, 40)),
     "longest": ResizeShorter((800,), longest=100),
@@ -35,7 +35,7 @@ MOVES = {
     "jitter": Jitter(0.4),
     "normalize": Normalize(Normalization((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))),
     "multi-scale": multi_scale((48, 64, 80), 133),
-    "chain": Chain((Flip(), RandomCrop(40, 50), ResizeShorter((64,)), Pad(16))),
+    "chain": Chain((RandomFlip(), RandomCrop(40, 50), ResizeShorter((64,)), Pad(16))),
 }
 
 
@@ -152,7 +152,7 @@ def test_normalize():
 
 def test_draws_depend_on_seed_epoch_sample_and_stage_only():
     numbers = [
-        draws.uniform(Purpose.FLIP)
+        draws.uniform(TransformPurpose.FLIP)
         for draws in (
             *(replace(DRAWS, **{field: 100}) for field in ("seed", "epoch", "index")),
             DRAWS,
@@ -162,13 +162,13 @@ def test_draws_depend_on_seed_epoch_sample_and_stage_only():
         )
     ]
     assert len(set(numbers)) == len(numbers)
-    assert SampleDraws(3, 1, 7).uniform(Purpose.FLIP) == DRAWS.uniform(Purpose.FLIP)
-    assert DRAWS.uniform(Purpose.FLIP, 1) != DRAWS.uniform(Purpose.FLIP)
-    assert {replace(DRAWS, index=index).integer(Purpose.SIDE, 2, 4) for index in range(40)} == {2, 3, 4}
+    assert SampleDraws(3, 1, 7).uniform(TransformPurpose.FLIP) == DRAWS.uniform(TransformPurpose.FLIP)
+    assert DRAWS.uniform(TransformPurpose.FLIP, 1) != DRAWS.uniform(TransformPurpose.FLIP)
+    assert {replace(DRAWS, index=index).integer(TransformPurpose.SIDE, 2, 4) for index in range(40)} == {2, 3, 4}
 
 
 def test_either_takes_both():
-    choice = Either(Flip(0.0), Pad(32), probability=0.3)
+    choice = Either(RandomFlip(0.0), Pad(32), probability=0.3)
     sample = random_sample(0)
     padded = [choice(sample, replace(DRAWS, index=index)).pixels.shape[1] == 96 for index in range(300)]
     assert 0.6 < np.mean(padded) < 0.8
@@ -195,7 +195,7 @@ def test_the_four_images_touch_one_point():
         replace(sample, pixels=torch.full_like(sample.pixels, value), labels=torch.tensor([value]))
         for value in (10, 20, 30, 40)
     ]
-    x, y = (DRAWS.integer(purpose, 32, 96) for purpose in (Purpose.CENTER_X, Purpose.CENTER_Y))
+    x, y = (DRAWS.integer(purpose, 32, 96) for purpose in (TransformPurpose.CENTER_X, TransformPurpose.CENTER_Y))
     found = Mosaic(64)(plain, DRAWS).pixels[0]
     assert found[y - 1 : y + 1, x - 1 : x + 1].tolist() == [[10, 20], [30, 40]]
     assert set(found.unique().tolist()) <= {10, 20, 30, 40, FILL}
@@ -213,7 +213,7 @@ def test_images_are_cut_at_the_border_of_the_canvas():
     pixels = torch.stack((row[:, None].expand(64, 64), row.expand(64, 64), row.expand(64, 64)))
     for index in range(8):
         draws = replace(DRAWS, index=index)
-        x, y = (draws.integer(purpose, 32, 96) for purpose in (Purpose.CENTER_X, Purpose.CENTER_Y))
+        x, y = (draws.integer(purpose, 32, 96) for purpose in (TransformPurpose.CENTER_X, TransformPurpose.CENTER_Y))
         found = Mosaic(64)([replace(sample, pixels=pixels)] * 4, draws).pixels
         assert found[0, y - 1 : y + 1, x].tolist() == [63, 0]  # the last row above the point, the first row below
         assert found[1, y, x - 1 : x + 1].tolist() == [63, 0]
