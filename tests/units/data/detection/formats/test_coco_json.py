@@ -144,6 +144,17 @@ def test_images_of_equal_names_are_those_of_the_split_and_the_nearest(tmp_path):
     assert [image.image.parent.name for image in read_detection(file).images] == ["mine", "mine"]
 
 
+@pytest.mark.parametrize(("near", "expected"), [("ab", "set"), ("a", "images")])
+def test_a_folder_with_few_of_the_images_is_not_taken(tmp_path, near, expected):
+    for name in "abc":
+        write_image(tmp_path / f"set/images/{name}.png")
+    for name in near:
+        write_image(tmp_path / f"set/{name}.png")
+    names = [coco_image(id, f"{name}.png") for id, name in enumerate("abc", 1)]
+    file = write_coco_file(tmp_path / "set/x.json", names, [coco_object()])
+    assert {image.image.parent.name for image in read_detection(file).images} == {expected}
+
+
 def test_several_files_without_splits_are_refused(tmp_path):
     for name in ("first", "second"):
         write_coco_file(tmp_path / f"{name}.json", [coco_image()], [coco_object()])
@@ -164,6 +175,7 @@ def test_several_files_without_splits_are_refused(tmp_path):
         ({"segmentation": {"counts": [3]}}, "annotation 1, size: not a list of numbers"),
         ({"segmentation": "x"}, "not a segmentation"),
         ({"bbox": [1, 2, 3]}, "annotation 1, bbox: not a list of numbers: expected 4 numbers"),
+        ({"bbox": [1.0, 2.0, 3.0, float("inf")]}, "annotation 1, bbox: not a finite number"),
         ({"bbox": [1, 2, 3, float("nan")]}, "annotation 1, bbox: not a finite number"),
         ({"bbox": None, "segmentation": None}, "annotation 1, bbox: not a list of numbers"),
     ],
