@@ -1,7 +1,8 @@
 """Time the operators of detection against their references and, if installed, against torchvision's, in one run.
 
-RoIAlign (forward, and forward with backward), mask targets, non-maximum suppression and binary mask paste, at the sizes of Mask R-CNN on images of 800 x 1333 pixels. Each case first checks that the results agree. The printed
-ratios are milliseconds of the other divided by milliseconds of ours; above 1, ours is faster.
+RoIAlign (forward, and forward with backward), mask targets, non-maximum suppression, binary mask paste and focal loss,
+at the sizes of Mask R-CNN and RetinaNet on images of 800 x 1333 pixels. Each case first checks that the results agree.
+The printed ratios are milliseconds of the other divided by milliseconds of ours; above 1, ours is faster.
 
 python benchmarks/detection_operators.py                        # on a GPU, in bfloat16
 python benchmarks/detection_operators.py --device cpu --quick   # tiny sizes: checks that it runs
@@ -19,6 +20,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.device import machine, pick_device
+from patchword.kernels.focal_loss import focal_loss
+from patchword.kernels.focal_loss.reference import focal_loss_reference
 from patchword.kernels.mask_paste import paste_binary_masks
 from patchword.kernels.mask_paste.reference import paste_binary_masks_reference
 from patchword.kernels.nms import nms
@@ -190,6 +193,29 @@ def paste_cases(given: Inputs) -> Iterator[Case]:
         )
 
 
+def focal_cases(given: Inputs) -> Iterator[Case]:
+    sizes = given.sizes
+    count = sizes.images * sizes.height * sizes.width // 50  # about 9 anchors per cell of the levels 3 to 7
+    logits = torch.randn(count, 80, device=given.device, dtype=given.dtype).requires_grad_()
+    labels = torch.randint(-50, 80, (count,), device=given.device)
+
+    def ours() -> Tensor:
+        return focal_loss(logits, labels, gamma=2.0, alpha=0.25)
+
+    def reference() -> Tensor:
+        return focal_loss_reference(logits, labels, 2.0, 0.25)
+
+    others: dict[str, Run] = {"reference": reference}
+    if find_spec("torchvision"):
+        from torchvision.ops import sigmoid_focal_loss
+
+        targets = (labels[:, None] == torch.arange(80, device=given.device)).to(given.dtype)
+        others["torchvision"] = lambda: sigmoid_focal_loss(logits, targets, alpha=0.25, gamma=2.0)
+    yield Case(f"focal_loss of {count} x 80", torch.no_grad()(ours), no_grad(others), 2e-2)
+    trained = {name: with_gradients(run, [logits]) for name, run in others.items()}
+    yield Case(f"focal_loss of {count} x 80, with backward", with_gradients(ours, [logits]), trained, 3e-2)
+
+
 def difference(found: Tensor, expected: Tensor) -> float:
     """Return the share of differing elements of masks, or the relative norm of the difference."""
     if found.dtype == torch.bool:
@@ -234,6 +260,7 @@ def cases(given: Inputs) -> Iterator[Case]:
     yield mask_target_case(given)
     yield from nms_cases(given)
     yield from paste_cases(given)
+    yield from focal_cases(given)
 
 
 def main() -> None:
