@@ -98,7 +98,7 @@ def sweep(bits, valid, order, keep, count, words, word_block: tl.constexpr, row_
             before = kept
             kept = free & ~tl.reduce(tl.where(((kept >> place) & 1) != 0, own, 0), 0, _or)
         tl.store(keep + box, ((kept >> place) & 1).to(tl.uint8), row < count)
-        for first in tl.static_range(0, 64, row_block):
+        for first in range(0, 64, row_block):
             some = first + tl.arange(0, row_block)
             is_kept = ((kept >> some.to(tl.int64)) & 1) != 0
             source = bits + (start + number * 64 + some)[:, None] * words + word[None, :]

@@ -1,7 +1,7 @@
 """Launch parameters of the kernels for non-maximum suppression, as data."""
 
 MAX_BOXES = 32768  # per image; their pairs take 128 MiB
-TILE = 4096  # words per program that the sweep reads at a time
+TILE = 2048  # words per program that the sweep reads at a time
 PAIR_WARPS = 4
 
 

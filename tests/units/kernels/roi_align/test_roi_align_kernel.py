@@ -102,8 +102,8 @@ def test_maps_of_other_strides_and_of_two_layouts_are_read():
 
 @pytest.mark.usefixtures("chosen")
 def test_more_channels_than_a_program_has(monkeypatch):
-    monkeypatch.setattr(tuning, "TILE", 8)
-    assert tuning.blocks(3, 5) == (4, 2)
+    monkeypatch.setattr(tuning, "NARROW_TILE", 8)
+    assert tuning.blocks(3, 5, channels_last=False) == (4, 2)
     boxes, levels = some_boxes()
     check(pyramid(), boxes[:, :2], levels[:, :2], STRIDES, (2, 3), False, 1)
 
