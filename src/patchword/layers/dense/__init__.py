@@ -1,1 +1,1 @@
-"""Parts of detectors: anchors, box coder, mask targets, necks."""
+"""Parts of detectors: backbones, necks, anchors, box coder, dense heads, heads of boxes and masks, selection."""
