@@ -44,7 +44,7 @@ def pool_maps(
     maps = [_contiguous(part, channels_last) for part in maps]
     numbers = len(maps), output.shape[2], *size, aligned, samples, channels_last
     with on_device(output):
-        grid, tiles = _grid(output.shape[0] * output.shape[1], *numbers[1:4], channels_last)
+        grid, tiles = _grid(output.shape[0] * output.shape[1], output.shape[2], size, channels_last)
         tensors = *_five(maps), boxes.float().contiguous(), levels.contiguous(), output
         sizes = boxes.shape[1], 1, *_sides(maps), *_five(strides)
         pool[grid](*tensors, *sizes, *numbers, *tiles, False, num_warps=WARPS)
@@ -76,7 +76,7 @@ def _scatter(
     if gradient.numel() and all(part.numel() for part in maps):
         numbers = len(maps), maps[0].shape[1], *size, aligned, samples, channels_last
         with on_device(gradient):
-            grid, tiles = _grid(gradient.shape[0] * gradient.shape[1], *numbers[1:4], channels_last)
+            grid, tiles = _grid(gradient.shape[0] * gradient.shape[1], maps[0].shape[1], size, channels_last)
             gradient = gradient.flatten(0, 1)
             tensors = *_five(sums), boxes.float().contiguous(), levels.contiguous(), gradient
             sizes = boxes.shape[1], 1, *_sides(maps), *_five(strides), *gradient.stride()
@@ -105,7 +105,7 @@ def pool_masks(masks: Tensor, boxes: Tensor, index: Tensor, size: list[int], ali
     objects = masks.shape[1]
     masks = masks.contiguous().view(torch.uint8) if masks.dtype == torch.bool else masks.contiguous()
     with on_device(output):
-        grid, tiles = _grid(output.shape[0] * output.shape[1], 1, *size, False)
+        grid, tiles = _grid(output.shape[0] * output.shape[1], 1, size, False)
         tensors = *_five([masks]), boxes.float().contiguous(), index.contiguous(), output
         sizes = boxes.shape[1], objects, *_sides([masks]), *_five([1.0])
         pool[grid](*tensors, *sizes, 1, 1, *size, aligned, samples, False, *tiles, True, num_warps=WARPS)
@@ -141,8 +141,9 @@ def _sides(maps: Sequence[Tensor]) -> list[int]:
 
 
 def _grid(
-    boxes: int, channels: int, rows: int, columns: int, channels_last: bool
+    boxes: int, channels: int, size: Sequence[int], channels_last: bool
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the programs, and the bins and channels per program."""
+    """Return the programs, and the bins and channels per program. size: rows and columns of bins."""
+    rows, columns = size
     column_block, channel_block = blocks(columns, channels, channels_last)
     return (boxes * rows, -(-channels // channel_block)), (column_block, channel_block)
