@@ -14,7 +14,8 @@ from pathlib import Path
 
 import patchword
 from patchword.models import REGISTRY
-from patchword.models.catalogue import field_types
+from patchword.models.catalogue import config_types, field_types
+from patchword.models.detection import DETECTORS
 from patchword.models.registry import Family
 
 PACKAGE = Path(patchword.__file__).parent
@@ -24,7 +25,7 @@ WEIGHTS = "pretrained: bool = False, download: bool = False"
 
 def names() -> str:
     """Return the content of names.py."""
-    constants = [f'{name.replace("-", "_")}: Final = "{name}"' for name in REGISTRY.names()]
+    constants = [f'{name.replace("-", "_")}: Final = "{name}"' for name in (*REGISTRY.names(), *DETECTORS)]
     head = '"""The names of all models, for completion in an editor. `make stubs` writes this file."""'
     return "\n".join([head, "", "from typing import Final", "", *constants, ""])
 
@@ -36,6 +37,7 @@ def stub() -> str:
         "from patchword import models as models",
         "from patchword import names as names",
         "from patchword.core.card import ConfigValue",
+        "from patchword.layers.dense.detector import Detector",
         "from patchword.layers.model import Model",
         "from patchword.layers.pyramid import Backbone",
         *sorted({f"from {kind.__module__} import {kind.__name__}" for kind in map(_model, REGISTRY.families)}),
@@ -44,11 +46,14 @@ def stub() -> str:
     text = "\n".join(
         [
             "# Types of the public functions. `make stubs` writes this file from the registry of models.",
-            "from typing import TYPE_CHECKING, Literal, overload",
+            '# mypy: disable-error-code="overload-overlap"',  # a detector is no Model, which any other name gives
+            "from collections.abc import Mapping",
+            "from typing import TYPE_CHECKING, Any, Literal, overload",
             "if TYPE_CHECKING:  # so that mypy resolves the modules before the package that imports them all",
             *(f"    {line}" for line in imports),
             "__version__: str",
             *(line for family in REGISTRY.families for line in _overloads(family)),
+            *_detectors(),
             *_any_name(),
         ]
     )
@@ -63,6 +68,15 @@ def _overloads(family: Family) -> Iterator[str]:
     for features, result in results.items():
         yield "@overload"
         yield f"def create(name: {names}, /, *, {FEATURES[features]}, {WEIGHTS}, {own}) -> {result}: ..."
+
+
+def _detectors() -> Iterator[str]:
+    """Yield the signatures for detectors, one per class of config."""
+    for config in dict.fromkeys(type(family.config) for family in DETECTORS.values()):
+        names = [name for name, family in DETECTORS.items() if type(family.config) is config]
+        own = ", ".join(f"{name}: {kind} = ..." for name, kind in config_types(config).items())
+        yield "@overload"
+        yield f"def create(name: Literal[{', '.join(map(repr, names))}], /, *, {own}) -> Detector: ..."
 
 
 def _any_name() -> Iterator[str]:

@@ -1,5 +1,7 @@
 # Types of the public functions. `make stubs` writes this file from the registry of models.
-from typing import TYPE_CHECKING, Literal, overload
+# mypy: disable-error-code="overload-overlap"
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:  # so that mypy resolves the modules before the package that imports them all
     from patchword import models as models
@@ -13,6 +15,7 @@ if TYPE_CHECKING:  # so that mypy resolves the modules before the package that i
     from patchword.api.training import train as train
     from patchword.core.card import ConfigValue
     from patchword.fusion.compile import compile as compile
+    from patchword.layers.dense.detector import Detector
     from patchword.layers.model import Model
     from patchword.layers.pyramid import Backbone, Pyramid
     from patchword.layers.recurrent.lstm import RecurrentTranslator
@@ -1035,6 +1038,38 @@ def create(
     classes: int = ...,
     dropout: float = ...,
 ) -> FrozenVectorModel: ...
+@overload
+def create(
+    name: Literal["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn"],
+    /,
+    *,
+    backbone: str = ...,
+    backbone_fields: Mapping[str, Any] = ...,
+    classes: int = ...,
+    width: int = ...,
+    frozen: int | None = ...,
+    batch_norms: Literal["train", "evaluate", "buffers"] = ...,
+    window_padding: Literal["masked", "attended"] = ...,
+    masks: bool = ...,
+    stages: Literal[1, 3] = ...,
+    convolutions: int = ...,
+    layers: int = ...,
+    hidden: int = ...,
+) -> Detector: ...
+@overload
+def create(
+    name: Literal["retinanet", "atss"],
+    /,
+    *,
+    backbone: str = ...,
+    backbone_fields: Mapping[str, Any] = ...,
+    classes: int = ...,
+    width: int = ...,
+    frozen: int | None = ...,
+    batch_norms: Literal["train", "evaluate", "buffers"] = ...,
+    window_padding: Literal["masked", "attended"] = ...,
+    depth: int = ...,
+) -> Detector: ...
 @overload
 def create(
     name: str,

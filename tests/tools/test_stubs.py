@@ -5,6 +5,7 @@ import pytest
 
 import patchword
 from patchword.models import REGISTRY
+from patchword.models.detection import DETECTORS
 from patchword.models.field_meanings import FIELD_MEANINGS
 from support.source_code import ROOT, load_tool
 
@@ -30,7 +31,7 @@ def test_every_model_has_a_constant():
     constants = {
         name: value for name, value in vars(patchword.names).items() if isinstance(value, str) and name[0] != "_"
     }
-    assert sorted(constants.values()) == sorted(patchword.list_models())
+    assert sorted(constants.values()) == sorted([*patchword.list_models(), *DETECTORS])
     assert patchword.names.swin_tiny == "swin-tiny"
 
 
@@ -38,10 +39,11 @@ def test_every_model_has_a_constant():
     ("code", "proposed"),
     [
         ("patchword.names.swin_t", ["swin_tiny", "swin_tiny_384"]),
-        ('patchword.create("swin-tiny", win', ["window="]),
+        ('patchword.create("swin-tiny", norm_e', ["norm_eps="]),
         ('patchword.create("bert-base", voc', ["vocabulary="]),
         ('patchword.create("swin-tiny", pretr', ["pretrained="]),
         ('patchword.create("swin-tiny").card.lab', ["labels"]),
+        ('patchword.create("mask-rcnn", backb', ["backbone=", "backbone_fields="]),
         ("patchword.list_m", ["list_models"]),
         ("patchword.models.swin.SwinC", ["SwinConfig"]),
     ],

@@ -26,6 +26,7 @@ RESULTS = {
     'patchword.create("swin-tiny", features=True)(images)': "list[Tensor]",
     "patchword.create(patchword.names.swin_tiny)": "Pyramid",
     "patchword.create(str(images))": "Model",
+    'patchword.create("mask-rcnn", backbone="swin-tiny")(images).boxes': "Tensor",
     'patchword.load("runs/mine")': "Model",
     'patchword.save(model, "folder")': "Path",
     "patchword.compile(model)(images)": "Tensor",

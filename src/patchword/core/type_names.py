@@ -1,6 +1,6 @@
 """Descriptions of field types: in words, for error messages about recipes and model configs, and as Python code."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -49,4 +49,6 @@ def in_python(kind: Any) -> str:
             return " | ".join(map(in_python, inner))
         case origin if origin is tuple:
             return f"tuple[{', '.join('...' if part is Ellipsis else in_python(part) for part in inner)}]"
+        case origin if origin is Mapping:
+            return f"Mapping[{', '.join(map(in_python, inner))}]"
     return "None" if kind is NoneType else str(kind.__name__)

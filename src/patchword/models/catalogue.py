@@ -29,7 +29,11 @@ def describe_fields(registry: Registry) -> None:
 
 def field_types(family: Family) -> dict[str, str]:
     """Return the fields of a family's config with their types as they are written in Python."""
-    config = _config(family)
+    return config_types(_config(family))
+
+
+def config_types(config: type[Any]) -> dict[str, str]:
+    """Return the fields of a config with their types as they are written in Python."""
     hints = get_type_hints(config)
     return {field.name: in_python(hints[field.name]) for field in fields(config)}
 

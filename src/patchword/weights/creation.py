@@ -4,13 +4,27 @@ from inspect import getdoc
 from typing import Literal, overload
 
 from patchword.core.card import ConfigValue
-from patchword.core.errors import UserError
+from patchword.core.errors import UserError, nearest
+from patchword.layers.dense.detector import Detector
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone
 from patchword.models import REGISTRY, backbone_of
 from patchword.models.catalogue import catalogue
+from patchword.models.detection import DETECTORS, DetectorName, create_detector
 from patchword.weights.hub.pretrained import find_checkpoint
 from patchword.weights.io.loading import load
+
+
+@overload
+def create(  # type: ignore[overload-overlap]  # a detector is no Model
+    name: DetectorName,
+    /,
+    *,
+    features: Literal[False] = False,
+    pretrained: Literal[False] = False,
+    download: Literal[False] = False,
+    **overrides: ConfigValue,
+) -> Detector: ...
 
 
 @overload
@@ -45,8 +59,8 @@ def create(
     pretrained: bool = False,
     download: bool = False,
     **overrides: ConfigValue,
-) -> Model | Backbone:
-    """Create a model of the registry; any field of its config can be overridden.
+) -> Model | Backbone | Detector:
+    """Create a model of the registry, or a detector; any field of its config can be overridden.
 
     name: e.g. "swin-tiny"; `help(patchword.create)` lists all with their fields, and `patchword.names` has a constant
         per model.
@@ -62,11 +76,18 @@ def create(
     >>> create("swin-tiny", features=True).strides
     (4, 8, 16, 32)
     >>> create("swin-tiny", pretrained=True, classes=10)
+    >>> create("mask-rcnn", backbone="swin-tiny", classes=3)
     """
+    known = [*REGISTRY.names(), *DETECTORS]
+    if name not in known:
+        raise UserError(f"no model is called {name!r}", hint=f"{nearest(name, known)} (`patchword models` lists all)")
+    if name in DETECTORS:
+        if features or pretrained or download:
+            raise UserError(f"{name!r} is a detector, which has newly initialized weights", expected="sizes only")
+        return create_detector(name, **overrides)
     if download and not pretrained:
         raise UserError("new weights need no download", expected="download=True together with pretrained=True")
     if pretrained:
-        REGISTRY.find(name)  # an unknown model is reported before a missing checkpoint
         model = load(str(find_checkpoint(name).name), name, download=download, **overrides)
     else:
         model = REGISTRY.create(name, **overrides)

@@ -1,7 +1,7 @@
 """A detector: backbone, neck, a proposer over all cells, and heads that read the proposed boxes."""
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +65,11 @@ class Detector(nn.Module):
     """
 
     card: Card  # set where it is created by name: the name and the sizes
+
+    if TYPE_CHECKING:
+
+        def __call__(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
+            """Call `forward` and the hooks."""
 
     def __init__(
         self,

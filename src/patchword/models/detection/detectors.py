@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from patchword.core.card import Card, ConfigValue
 from patchword.core.errors import UserError, nearest
@@ -99,9 +99,10 @@ def _coder(stds: tuple[float, float, float, float]) -> BoxCoder:
     return BoxCoder(stds, clamp_below=True)
 
 
+DetectorName = Literal["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "atss"]
 _CASCADE = RcnnConfig(stages=3, convolutions=4, layers=1)
 
-DETECTORS: Mapping[str, DetectorFamily] = {
+DETECTORS: Mapping[str, DetectorFamily] = {  # the names above
     "faster-rcnn": DetectorFamily("Faster R-CNN", "arXiv:1506.01497", RcnnConfig(masks=False), build_rcnn),
     "mask-rcnn": DetectorFamily("Mask R-CNN", "arXiv:1703.06870", RcnnConfig(), build_rcnn),
     "cascade-mask-rcnn": DetectorFamily("Cascade Mask R-CNN", "arXiv:1712.00726", _CASCADE, build_rcnn),
