@@ -2,7 +2,8 @@
 
 The reference multiplies whole maps; this reads only the cells that have a weight, by torch's embedding bag over the
 cells of all maps. For 1,000 boxes of 7 x 7 bins on a pyramid of 200 x 320 cells and 256 channels it takes 0.3 s and
-150 MB on one core, the reference 17 s and 4.5 GB. Adaptive samples differ in number per box, so the reference has them.
+150 MB on one core, the reference 17 s and 4.5 GB. Adaptive samples differ in number per box, so the reference computes
+them, in chunks of boxes.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,10 @@ from torch import Tensor
 
 from patchword.core.tracing import trace_constant
 from patchword.kernels.common.availability import is_exporting
+from patchword.kernels.roi_align.reference import roi_align_reference
 
 _DTYPES = (torch.float32, torch.float64)
+_CHUNK = 256  # boxes per image for which the reference holds its products
 
 
 def can_gather(maps: Sequence[Tensor]) -> bool:
@@ -28,6 +31,17 @@ def can_gather(maps: Sequence[Tensor]) -> bool:
 @trace_constant  # recompiled for each transform
 def _is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+
+
+def roi_align_in_chunks(
+    maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, strides: Sequence[float], size: tuple[int, int],
+    aligned: bool,
+) -> Tensor:  # fmt: skip
+    """Compute the reference with adaptive samples for 256 boxes at a time, which takes a fourth of the memory."""
+    if boxes.shape[1] <= _CHUNK:
+        return roi_align_reference(maps, boxes, levels, strides, size, aligned, None)
+    parts = zip(boxes.split(_CHUNK, dim=1), levels.split(_CHUNK, dim=1), strict=True)
+    return torch.cat([roi_align_reference(maps, *part, strides, size, aligned, None) for part in parts], dim=1)
 
 
 def roi_align_gather(

@@ -10,7 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.geometry.boxes import box_areas
 from patchword.kernels.common.availability import SelfTest, TestInputs, is_usable, needs_grad
 from patchword.kernels.roi_align.autograd import roi_align_kernel
-from patchword.kernels.roi_align.gather import can_gather, roi_align_gather
+from patchword.kernels.roi_align.gather import can_gather, roi_align_gather, roi_align_in_chunks
 from patchword.kernels.roi_align.reference import roi_align_masks_reference, roi_align_reference
 from patchword.kernels.roi_align.torch_op import roi_align_masks_forward
 from patchword.kernels.roi_align.tuning import MAX_LEVELS
@@ -68,7 +68,9 @@ def roi_align(
     if len(maps) != len(strides):
         raise UserError("roi_align", expected=f"one stride per map, {len(maps)}", got=len(strides))
     count = _count(samples)
-    if count is not None and can_gather(maps):
+    if can_gather(maps):
+        if count is None:
+            return roi_align_in_chunks(maps, boxes, levels, strides, size, aligned)
         return roi_align_gather(maps, boxes, levels, strides, size, aligned, count)
     if not has_roi_align_kernel(maps):
         return roi_align_reference(maps, boxes, levels, strides, size, aligned, count)

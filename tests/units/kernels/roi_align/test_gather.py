@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from patchword.kernels.roi_align import gather, roi_align
 from patchword.kernels.roi_align import operation as module
-from patchword.kernels.roi_align import roi_align
 from patchword.kernels.roi_align.gather import can_gather, roi_align_gather
 from patchword.kernels.roi_align.reference import roi_align_reference
 from support.kernel_tests import assert_as_exact
@@ -70,6 +70,24 @@ def test_no_boxes_and_no_images(shape):
     assert output.shape == (*shape, 5, 2, 3)
     assert [part.shape for part in gradients] == [part.shape for part in maps]
     assert not any(part.any() for part in gradients)
+
+
+def test_adaptive_samples_are_computed_in_chunks(monkeypatch):
+    boxes, levels = some_boxes()
+    rule = boxes, levels, STRIDES, (2, 3), True
+    whole = roi_align_reference(pyramid(), *rule, None)
+    monkeypatch.setattr(gather, "_CHUNK", 3)
+    shapes = []
+
+    def seen(maps, boxes, *rest):
+        shapes.append(boxes.shape[1])
+        return roi_align_reference(maps, boxes, *rest)
+
+    monkeypatch.setattr(gather, "roi_align_reference", seen)
+    found = roi_align(pyramid(), *rule[:-1], aligned=True, samples="adaptive")
+    assert shapes == [3, 3, 2]
+    exact = roi_align_reference(pyramid(torch.float64), *rule, None)
+    assert_as_exact([found], [whole], [exact])
 
 
 def test_gradients_in_a_compiled_graph():

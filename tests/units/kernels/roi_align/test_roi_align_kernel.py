@@ -109,6 +109,15 @@ def test_more_channels_than_a_program_has(monkeypatch):
 
 
 @pytest.mark.usefixtures("chosen")
+def test_five_levels():
+    """The largest number; each box reads another level, with another stride."""
+    torch.manual_seed(0)
+    maps = [torch.randn(1, 2, 9 - level, 8 - level, device=DEVICE) for level in range(5)]
+    boxes = torch.tensor([[[1.0, 2.0, 14.0, 17.0]]], device=DEVICE).expand(1, 5, 4)
+    check(maps, boxes, torch.arange(5, device=DEVICE)[None], [2.0, 3.0, 4.0, 5.0, 6.0], (2, 2), True, 1)
+
+
+@pytest.mark.usefixtures("chosen")
 def test_all_boxes_on_one_level_or_on_none():
     boxes, levels = some_boxes()
     found = check(pyramid(), boxes[:, :2], levels[:, :2] * 0, STRIDES, (2, 2), True, 2)
