@@ -77,6 +77,7 @@ def _scatter(
         numbers = len(maps), maps[0].shape[1], *size, aligned, samples, channels_last
         with on_device(gradient):
             grid, tiles = _grid(gradient.shape[0] * gradient.shape[1], maps[0].shape[1], size, channels_last)
+            grid, tiles = _grid(gradient.shape[0] * gradient.shape[1], gradient.shape[2], size, channels_last)
             gradient = gradient.flatten(0, 1)
             tensors = *_five(sums), boxes.float().contiguous(), levels.contiguous(), gradient
             sizes = boxes.shape[1], 1, *_sides(maps), *_five(strides), *gradient.stride()
@@ -147,3 +148,6 @@ def _grid(
     rows, columns = size
     column_block, channel_block = blocks(columns, channels, channels_last)
     return (boxes * rows, -(-channels // channel_block)), (column_block, channel_block)
+    """Return the programs, and the bins and channels per program."""
+    column_block, channel_block = blocks(size[1], channels, channels_last)
+    return (boxes * size[0], -(-channels // channel_block)), (column_block, channel_block)
