@@ -164,8 +164,9 @@ def test_the_kernel_equals_the_compiled_operator(aligned, samples):
 
 
 @pytest.mark.usefixtures("chosen")
-@pytest.mark.parametrize("samples", [2, "adaptive"])
-@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.float32], ids=str)
+@pytest.mark.parametrize(
+    ("samples", "dtype"), [(2, torch.bool), (2, torch.uint8), (2, torch.float32), ("adaptive", torch.bool)], ids=str
+)
 def test_masks(samples, dtype):
     boxes, _ = some_boxes()
     masks = (torch.rand(2, 3, 22, 18, device=DEVICE) * 2).to(dtype)
