@@ -76,7 +76,6 @@ def _scatter(
     if gradient.numel() and all(part.numel() for part in maps):
         numbers = len(maps), maps[0].shape[1], *size, aligned, samples, channels_last
         with on_device(gradient):
-            grid, tiles = _grid(gradient.shape[0] * gradient.shape[1], maps[0].shape[1], size, channels_last)
             grid, tiles = _grid(gradient.shape[0] * gradient.shape[1], gradient.shape[2], size, channels_last)
             gradient = gradient.flatten(0, 1)
             tensors = *_five(sums), boxes.float().contiguous(), levels.contiguous(), gradient
@@ -144,10 +143,6 @@ def _sides(maps: Sequence[Tensor]) -> list[int]:
 def _grid(
     boxes: int, channels: int, size: Sequence[int], channels_last: bool
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the programs, and the bins and channels per program. size: rows and columns of bins."""
-    rows, columns = size
-    column_block, channel_block = blocks(columns, channels, channels_last)
-    return (boxes * rows, -(-channels // channel_block)), (column_block, channel_block)
     """Return the programs, and the bins and channels per program."""
     column_block, channel_block = blocks(size[1], channels, channels_last)
     return (boxes * size[0], -(-channels // channel_block)), (column_block, channel_block)
