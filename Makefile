@@ -14,7 +14,7 @@ demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
 
 test: $(VENV)/.test lint types
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -23,6 +23,37 @@ torch.backends.cudnn.allow_tf32 = False  # a GPU would shorten the numbers of co
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+# The files that take longest. They run first, so that at the end no worker waits for one of them.
+LONG = (
+    "test_every_model.py",
+    "test_launch.py",
+    "test_export.py",
+    "test_every_text_model.py",
+    "test_cli.py",
+    "test_depthwise_conv.py",
+    "test_every_detector.py",
+    "test_int8.py",
+    "test_frozen_vectors.py",
+    "test_parallel.py",
+    "test_disk_full.py",
+    "test_window_attention.py",
+    "test_translation.py",
+    "test_attention_pattern.py",
+    "test_compression.py",
+    "test_hostile_files.py",
+    "test_hub.py",
+    "test_compile.py",
+    "test_python_page.py",
+    "test_first_steps.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the tests by file, the longest files first; the order inside a file stays."""
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
+
+
 def pytest_collection_finish() -> None:
     """Modules and tests stay until the end, so the garbage collector need not visit their million objects again, and
     it need not run at every 700 new objects either: both take a seventh of the suite's time."""
