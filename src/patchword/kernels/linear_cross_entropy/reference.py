@@ -15,7 +15,10 @@ class TokenLosses(NamedTuple):
 
 
 def linear_cross_entropy_reference(vectors: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor) -> TokenLosses:
-    """vectors (count, width), table (vocabulary, width), bias (vocabulary,), targets (count,)"""
+    """Return the losses of tokens whose logits are vectors @ table' + bias, in operations of torch.
+
+    vectors: (count, width). table: (vocabulary, width). bias: (vocabulary,). targets: (count,)
+    """
     return token_losses(F.linear(vectors, table, bias), targets)
 
 

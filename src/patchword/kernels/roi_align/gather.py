@@ -15,7 +15,7 @@ from torch import Tensor
 
 from patchword.core.tracing import trace_constant
 from patchword.kernels.common.availability import is_exporting
-from patchword.kernels.roi_align.reference import roi_align_reference
+from patchword.kernels.roi_align.reference import Rule, roi_align_reference
 
 _DTYPES = (torch.float32, torch.float64)
 _CHUNK = 256  # boxes per image for which the reference holds its products
@@ -33,41 +33,29 @@ def _is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
 
 
-def roi_align_in_chunks(
-    maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, strides: Sequence[float], size: tuple[int, int],
-    aligned: bool,
-) -> Tensor:  # fmt: skip
+def roi_align_in_chunks(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *rule: *Rule) -> Tensor:
     """Compute the reference with adaptive samples for 256 boxes at a time, which takes a fourth of the memory."""
     if boxes.shape[1] <= _CHUNK:
-        return roi_align_reference(maps, boxes, levels, strides, size, aligned, None)
+        return roi_align_reference(maps, boxes, levels, *rule)
     parts = zip(boxes.split(_CHUNK, dim=1), levels.split(_CHUNK, dim=1), strict=True)
-    return torch.cat([roi_align_reference(maps, *part, strides, size, aligned, None) for part in parts], dim=1)
+    return torch.cat([roi_align_reference(maps, some, level, *rule) for some, level in parts], dim=1)
 
 
-def roi_align_gather(
-    maps: Sequence[Tensor],
-    boxes: Tensor,
-    levels: Tensor,
-    strides: Sequence[float],
-    size: tuple[int, int],
-    aligned: bool,
-    samples: int,
-) -> Tensor:
+def roi_align_gather(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *rule: *Rule) -> Tensor:
     """Compute the same as `roi_align_reference` with fixed samples."""
     batch, count = levels.shape
     channels = maps[0].shape[1]
     table = torch.cat([part.permute(0, 2, 3, 1).reshape(-1, channels) for part in maps])
-    cells, weights = _cells_and_weights([part.shape for part in maps], boxes, levels, strides, size, aligned, samples)
+    cells, weights = _cells_and_weights([part.shape for part in maps], boxes, levels, *rule)
     output = cast(Tensor, _WeightedSum.apply(table, cells, weights.to(table.dtype)))  # type: ignore[no-untyped-call]
-    return output.view(batch, count, *size, channels).permute(0, 1, 4, 2, 3).contiguous()
+    return output.view(batch, count, *rule[1], channels).permute(0, 1, 4, 2, 3).contiguous()
 
 
 @torch.no_grad()
-def _cells_and_weights(
-    shapes: list[torch.Size], boxes: Tensor, levels: Tensor, strides: Sequence[float], size: tuple[int, int],
-    aligned: bool, samples: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def _cells_and_weights(shapes: list[torch.Size], boxes: Tensor, levels: Tensor, *rule: *Rule) -> tuple[Tensor, Tensor]:
     """Return the rows of the table that each bin reads, and their weights: (batch * boxes * bins, cells per bin)."""
+    strides, size, aligned, samples = rule
+    assert samples is not None, "the number of samples is fixed"
     known = (levels >= 0) & (levels < len(shapes))
     level = levels.clamp(0, len(shapes) - 1).long()
     height, width = (torch.tensor([shape[axis] for shape in shapes])[level] for axis in (2, 3))

@@ -11,7 +11,7 @@ from patchword.core.geometry.boxes import box_areas
 from patchword.kernels.common.availability import SelfTest, TestInputs, is_usable, needs_grad
 from patchword.kernels.roi_align.autograd import roi_align_kernel
 from patchword.kernels.roi_align.gather import can_gather, roi_align_gather, roi_align_in_chunks
-from patchword.kernels.roi_align.reference import roi_align_masks_reference, roi_align_reference
+from patchword.kernels.roi_align.reference import Rule, roi_align_masks_reference, roi_align_reference
 from patchword.kernels.roi_align.torch_op import roi_align_masks_forward
 from patchword.kernels.roi_align.tuning import MAX_LEVELS
 
@@ -69,12 +69,10 @@ def roi_align(
         raise UserError("roi_align", expected=f"one stride per map, {len(maps)}", got=len(strides))
     count = _count(samples)
     if can_gather(maps):
-        if count is None:
-            return roi_align_in_chunks(maps, boxes, levels, strides, size, aligned)
-        return roi_align_gather(maps, boxes, levels, strides, size, aligned, count)
-    if not has_roi_align_kernel(maps):
-        return roi_align_reference(maps, boxes, levels, strides, size, aligned, count)
-    return fused_roi_align(maps, boxes, levels, strides, size, aligned, count)
+        run = roi_align_in_chunks if count is None else roi_align_gather
+    else:
+        run = fused_roi_align if has_roi_align_kernel(maps) else roi_align_reference
+    return run(maps, boxes, levels, strides, size, aligned, count)
 
 
 def roi_align_masks(
@@ -110,21 +108,14 @@ def _count(samples: Samples) -> int | None:
     return None if isinstance(samples, str) else samples
 
 
-def fused_roi_align(
-    maps: Sequence[Tensor],
-    boxes: Tensor,
-    levels: Tensor,
-    strides: Sequence[float],
-    size: tuple[int, int],
-    aligned: bool,
-    samples: int | None,
-) -> Tensor:
+def fused_roi_align(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *rule: *Rule) -> Tensor:
     """Run the kernel. Like the matrix products of the reference, it writes autocast's dtype under autocast."""
+    strides, size, aligned, samples = rule
     first, device = maps[0], maps[0].device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else first.dtype
     channels_last = first.is_contiguous(memory_format=torch.channels_last) and not first.is_contiguous()
-    rule = [float(stride) for stride in strides], list(size), aligned, samples or 0, channels_last, dtype
-    found: Tensor = roi_align_kernel(list(maps), boxes, levels, *rule)
+    numbers = [float(stride) for stride in strides], list(size), aligned, samples or 0, channels_last, dtype
+    found: Tensor = roi_align_kernel(list(maps), boxes, levels, *numbers)
     return found
 
 

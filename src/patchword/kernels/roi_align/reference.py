@@ -9,17 +9,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+Rule = tuple[Sequence[float], tuple[int, int], bool, int | None]  # strides, size, aligned, samples of `roi_align`
 
-def roi_align_reference(
-    maps: Sequence[Tensor],
-    boxes: Tensor,
-    levels: Tensor,
-    strides: Sequence[float],
-    size: tuple[int, int],
-    aligned: bool,
-    samples: int | None,
-) -> Tensor:
+
+def roi_align_reference(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *rule: *Rule) -> Tensor:
     """Compute every box on every level and add, with weights of 0 on the levels that a box does not read."""
+    strides, size, aligned, samples = rule
     pooled = []
     for level, (features, stride) in enumerate(zip(maps, strides, strict=True)):
         rows, columns = _box_weights(boxes / stride, features.shape[-2:], size, aligned, samples)
