@@ -105,14 +105,14 @@ class Detector(nn.Module):
         output, anchors = self.proposer(levels), self.proposer.boxes(levels)
         if not self.stages:
             return select_from_anchors(output, anchors, self.proposer.coder, sizes, self.rule)
-        found = self._refine(levels, self.proposer.propose(output, anchors, sizes), sizes)
+        found = self.refine(levels, self.proposer.propose(output, anchors, sizes), sizes)
         if not self.masks:
             return found
         masks = [torch.sigmoid(head(levels, found.boxes, found.labels)) for head in self.masks]
         mean = torch.stack(masks).mean(dim=0)
         return Detections(found.boxes, found.labels, found.valid, sizes, found.scores, mean)
 
-    def _refine(self, levels: Sequence[Tensor], proposals: Proposals, sizes: Tensor) -> Detections:
+    def refine(self, levels: Sequence[Tensor], proposals: Proposals, sizes: Tensor) -> Detections:
         """Run all stages; the mean of their scores counts, and the boxes are those of the last one."""
         boxes = proposals.boxes
         logits: list[Tensor] = []

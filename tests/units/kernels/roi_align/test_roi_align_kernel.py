@@ -141,8 +141,11 @@ def test_no_boxes_and_no_images(images):
 
 @pytest.mark.usefixtures("chosen")
 def test_adaptive_samples_outside_the_map_are_not_visited():
-    """A box of 100,000 pixels has 50,000 samples per bin and axis; the test would take hours if all were visited."""
-    boxes = torch.tensor([[[-5e4, -5e4, 5e4, 5e4]], [[-3.0, 2.0, 1e5, 9.0]]], device=DEVICE)
+    """A box of 65,536 pixels has 32,768 samples per bin and axis; the test would take hours if all were visited.
+
+    Samples are one pixel apart, so that all their positions are exact in float32.
+    """
+    boxes = torch.tensor([[[-32768.0, -32768.0, 32768.0, 32768.0]], [[-3.0, 2.0, 65533.0, 9.0]]], device=DEVICE)
     levels = torch.zeros(2, 1, dtype=torch.long, device=DEVICE)
     found = roi_align(pyramid(1)[:1], boxes, levels, [1.0], (1, 2), aligned=True, samples="adaptive")
     exact = roi_align_reference([part.double() for part in pyramid(1)[:1]], boxes, levels, [1.0], (1, 2), True, None)
