@@ -54,8 +54,8 @@ def small(name):
     """A small detector with few proposals."""
     torch.manual_seed(0)
     detector = create_detector(name, **SMALL, **(RCNN if "rcnn" in name else ONE_STAGE))
-    detector.proposer.rule = replace(detector.proposer.rule, limit=20)
-    detector.proposer.training_rule = replace(detector.proposer.training_rule, limit=40)
+    detector.proposer.rule = replace(detector.proposer.rule, max_boxes=20)
+    detector.proposer.training_rule = replace(detector.proposer.training_rule, max_boxes=40)
     return detector
 
 

@@ -127,8 +127,8 @@ def proposer(border_rule: Selection | None = None) -> Proposer:
     """A region proposal network with mmdet's anchors."""
     anchors = Anchors(tuple((8.0 * stride,) for stride in (*STRIDES, 64)), (0.5, 1.0, 2.0), rounded=False)
     head = DenseHead(WIDTH, 1, 3, hidden=WIDTH, depth=1, shared=True, kernel=1)
-    rule = border_rule or Selection(limit=60, overlap=0.7, per_level=300, side=1)
-    training = Selection(limit=60, overlap=0.7, per_level=400, side=1)
+    rule = border_rule or Selection(max_boxes=60, nms_threshold=0.7, pre_nms_per_level=300, min_size=1)
+    training = Selection(max_boxes=60, nms_threshold=0.7, pre_nms_per_level=400, min_size=1)
     return Proposer(head, anchors, coder(1, 1, 1, 1), (*STRIDES, 64), rule, training)
 
 
@@ -136,7 +136,7 @@ def coder(*stds: float) -> BoxCoder:
     return BoxCoder(stds, clamp_below=True)
 
 
-RESULTS = Selection(limit=30, overlap=0.5, score=0.1)
+RESULTS = Selection(max_boxes=30, nms_threshold=0.5, score_threshold=0.1)
 
 
 def mask_rcnn(golden: Golden) -> Detector:
@@ -165,7 +165,7 @@ def one_stage(golden: Golden, system: str) -> Detector:
     anchors = Anchors(lengths, (1.0,) if is_atss else (0.5, 1.0, 2.0), rounded=False)
     given = {"groups": 8, "levels": 5, "centerness": True} if is_atss else {}
     head = DenseHead(WIDTH, CLASSES, anchors.per_cell, hidden=WIDTH, depth=4, shared=False, **given)
-    rule = Selection(limit=30, overlap=0.6 if is_atss else 0.5, per_level=60, score=0.3)
+    rule = Selection(max_boxes=30, nms_threshold=0.6 if is_atss else 0.5, pre_nms_per_level=60, score_threshold=0.3)
     boxes = coder(0.1, 0.1, 0.2, 0.2) if is_atss else coder(1, 1, 1, 1)
     detector = Detector(GivenMaps(), neck, Proposer(head, anchors, boxes, strides, rule))
     return with_golden_weights(detector, golden, groups=is_atss)

@@ -47,7 +47,8 @@ def roi_align_gather(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *rul
     channels = maps[0].shape[1]
     table = torch.cat([part.permute(0, 2, 3, 1).reshape(-1, channels) for part in maps])
     cells, weights = _cells_and_weights([part.shape for part in maps], boxes, levels, *rule)
-    output = cast(Tensor, _WeightedSum.apply(table, cells, weights.to(table.dtype)))  # type: ignore[no-untyped-call]
+    weights = weights.to(table.dtype)
+    output = cast(Tensor, _WeightedSum.apply(table, cells, weights))  # type: ignore[no-untyped-call]  # torch's own
     return output.view(batch, count, *rule[1], channels).permute(0, 1, 4, 2, 3).contiguous()
 
 

@@ -37,7 +37,7 @@ class BoxHead(nn.Module):
 
     width: channels of the maps. classes: without the background, which is the last logit.
     convolutions, inner: number and channels of 3x3 convolutions, each with batch normalization.
-    layers, hidden: number and width of linear layers. agnostic: one box for all classes instead of one per class.
+    layers, hidden: number and width of linear layers. class_agnostic: one box for all classes instead of one per class.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class BoxHead(nn.Module):
         hidden: int,
         convolutions: int = 0,
         inner: int = 0,
-        agnostic: bool = False,
+        class_agnostic: bool = False,
     ) -> None:
         super().__init__()
-        self.pool, self.coder, self.classes, self.agnostic = pool, coder, classes, agnostic
+        self.pool, self.coder, self.classes, self.class_agnostic = pool, coder, classes, class_agnostic
         convs = [_conv_norm(inner if number else width, inner) for number in range(convolutions)]
         self.convolutions = nn.Sequential(*convs)
         first = (inner if convolutions else width) * pool.size**2
@@ -66,7 +66,7 @@ class BoxHead(nn.Module):
             )
         )
         self.class_output = nn.Linear(hidden, classes + 1)
-        self.box_output = nn.Linear(hidden, 4 if agnostic else 4 * classes)
+        self.box_output = nn.Linear(hidden, 4 if class_agnostic else 4 * classes)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -89,7 +89,7 @@ class BoxHead(nn.Module):
 
     def of_class(self, deltas: Tensor, labels: Tensor) -> Tensor:
         """Return the deltas of one class per box: (batch, boxes, classes, 4), (batch, boxes) -> (batch, boxes, 4)."""
-        if self.agnostic:
+        if self.class_agnostic:
             return deltas[:, :, 0]
         return deltas.gather(2, labels[..., None, None].expand(-1, -1, 1, 4)).squeeze(2)
 

@@ -17,22 +17,22 @@ from patchword.layers.dense.dense_head import DenseOutput
 class Selection:
     """Which boxes remain.
 
-    limit: most boxes per image. overlap: IoU above which a box is dropped for a better one.
-    per_level: most anchors of each level that are considered, best first.
-    score: least probability of a class; it must be exceeded. side: least width and height of a box in pixels.
-    candidates: most pairs of box and class per image that enter non-maximum suppression, best first. If fewer than
-        `limit` of them remain, more candidates could add results of lower scores.
-    root: the score with a centerness is the square root of the product (the code of ATSS's authors), or the product
-        itself (mmdet).
+    max_boxes: most boxes per image. nms_threshold: IoU above which a box is dropped for a better one.
+    pre_nms_per_level: most anchors of each level that are considered, best first.
+    score_threshold: probability that a class must exceed. min_size: least width and height of a box in pixels.
+    max_candidates: most pairs of box and class per image that enter non-maximum suppression, best first. If fewer than
+        `max_boxes` of them remain, more candidates could add results of lower scores.
+    sqrt_score: the score with a centerness is the square root of the product (the code of ATSS's authors), not the
+        product itself (mmdet).
     """
 
-    limit: int
-    overlap: float
-    per_level: int = 1000
-    score: float = 0.0
-    side: float = 0.0
-    candidates: int = 4096
-    root: bool = False
+    max_boxes: int
+    nms_threshold: float
+    pre_nms_per_level: int = 1000
+    score_threshold: float = 0.0
+    min_size: float = 0.0
+    max_candidates: int = 4096
+    sqrt_score: bool = False
 
 
 class Proposals(NamedTuple):
@@ -44,9 +44,9 @@ class Proposals(NamedTuple):
 
 
 class _Best(NamedTuple):
-    """The best anchors of each level. places: their indices. level: of the pyramid. Both (batch, boxes)."""
+    """The best anchors of each level. indices: of the anchors. level: of the pyramid. Both (batch, boxes)."""
 
-    places: Tensor
+    indices: Tensor
     level: Tensor
 
 
@@ -55,12 +55,12 @@ def select_proposals(
 ) -> Proposals:
     """Return the best boxes of a region proposal network. Boxes of two levels do not suppress each other."""
     scores = output.logits[..., 0].sigmoid()
-    best = _best_per_level(scores, output.counts, rule.per_level)
-    scores = scores.gather(1, best.places)
-    boxes = coder.decode(torch.cat(list(anchors))[best.places], take(output.deltas, best.places), sizes)
-    valid = _large(boxes, rule.side)
-    keep = nms(boxes, scores, valid, rule.overlap, best.level)
-    top = scores.masked_fill(~keep, -1).topk(min(rule.limit, scores.shape[1]), dim=1)
+    best = _best_per_level(scores, output.counts, rule.pre_nms_per_level)
+    scores = scores.gather(1, best.indices)
+    boxes = coder.decode(torch.cat(list(anchors))[best.indices], take(output.deltas, best.indices), sizes)
+    valid = _large(boxes, rule.min_size)
+    keep = nms(boxes, scores, valid, rule.nms_threshold, best.level)
+    top = scores.masked_fill(~keep, -1).topk(min(rule.max_boxes, scores.shape[1]), dim=1)
     return Proposals(take(boxes, top.indices), top.values, keep.gather(1, top.indices))
 
 
@@ -71,11 +71,11 @@ def select_from_anchors(
     scores = output.logits.sigmoid()
     central = None if output.centerness is None else output.centerness.sigmoid()
     ranked = scores.amax(dim=-1) if central is None else scores.amax(dim=-1) * central
-    best = _best_per_level(ranked, output.counts, rule.per_level)
-    boxes = coder.decode(torch.cat(list(anchors))[best.places], take(output.deltas, best.places), sizes)
-    factor = None if central is None else central.gather(1, best.places)
-    everywhere = torch.ones_like(best.places, dtype=torch.bool)
-    return select_detections(boxes[:, :, None], take(scores, best.places), everywhere, sizes, rule, factor)
+    best = _best_per_level(ranked, output.counts, rule.pre_nms_per_level)
+    boxes = coder.decode(torch.cat(list(anchors))[best.indices], take(output.deltas, best.indices), sizes)
+    factor = None if central is None else central.gather(1, best.indices)
+    everywhere = torch.ones_like(best.indices, dtype=torch.bool)
+    return select_detections(boxes[:, :, None], take(scores, best.indices), everywhere, sizes, rule, factor)
 
 
 def select_detections(
@@ -84,21 +84,21 @@ def select_detections(
     """Return the best pairs of box and class, after non-maximum suppression within each class.
 
     boxes: (batch, boxes, classes, 4), or (batch, boxes, 1, 4) if all classes share a box. valid: (batch, boxes).
-    scores: (batch, boxes, classes), compared with rule.score.
+    scores: (batch, boxes, classes), compared with rule.score_threshold.
     factor: (batch, boxes), multiplies the scores after that comparison (centerness).
     """
     classes = scores.shape[-1]
-    eligible = (scores > rule.score) & valid[..., None]
+    eligible = (scores > rule.score_threshold) & valid[..., None]
     ranked = scores if factor is None else scores * factor[..., None]
-    if factor is not None and rule.root:
+    if factor is not None and rule.sqrt_score:
         ranked = ranked.sqrt()
     ranked = ranked.masked_fill(~eligible, -1).flatten(1)
-    top = ranked.topk(min(rule.candidates, ranked.shape[1]), dim=1)
+    top = ranked.topk(min(rule.max_candidates, ranked.shape[1]), dim=1)
     labels, box = top.indices % classes, top.indices // classes
     chosen = take(boxes.flatten(1, 2), box if boxes.shape[2] == 1 else top.indices)
-    usable = (top.values >= 0) & _large(chosen, rule.side)
-    keep = nms(chosen, top.values, usable, rule.overlap, labels)
-    final = top.values.masked_fill(~keep, -1).topk(min(rule.limit, keep.shape[1]), dim=1)
+    usable = (top.values >= 0) & _large(chosen, rule.min_size)
+    keep = nms(chosen, top.values, usable, rule.nms_threshold, labels)
+    final = top.values.masked_fill(~keep, -1).topk(min(rule.max_boxes, keep.shape[1]), dim=1)
     index = final.indices
     return Detections(
         take(chosen, index), labels.gather(1, index), keep.gather(1, index), sizes, final.values.clamp(min=0)
@@ -115,6 +115,10 @@ def _best_per_level(scores: Tensor, counts: Sequence[int], most: int) -> _Best:
     return _Best(torch.cat(index, dim=1), torch.cat(levels, dim=1))
 
 
-def _large(boxes: Tensor, side: float) -> Tensor:
+def _large(boxes: Tensor, min_size: float) -> Tensor:
     """True where both sides are long enough."""
-    return (boxes[..., 2:] - boxes[..., :2]).amin(dim=-1) >= side if side > 0 else torch.ones_like(boxes[..., 0]) > 0
+    return (
+        (boxes[..., 2:] - boxes[..., :2]).amin(dim=-1) >= min_size
+        if min_size > 0
+        else torch.ones_like(boxes[..., 0]) > 0
+    )

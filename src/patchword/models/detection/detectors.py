@@ -39,8 +39,8 @@ def build_rcnn(c: RcnnConfig) -> Detector:
     neck = Fpn(backbone.widths, c.width, extra=1, extra_from="pool")
     anchors = Anchors(tuple((8.0 * stride,) for stride in strides), _RATIOS, rounded=False)
     head = DenseHead(c.width, 1, anchors.per_cell, hidden=c.width, depth=1, shared=True, kernel=1)
-    training = Selection(limit=2000 if c.stages > 1 else 1000, overlap=0.7, per_level=2000)
-    proposer = Proposer(head, anchors, _coder(_UNIT), strides, Selection(limit=1000, overlap=0.7), training)
+    training = Selection(max_boxes=2000 if c.stages > 1 else 1000, nms_threshold=0.7, pre_nms_per_level=2000)
+    proposer = Proposer(head, anchors, _coder(_UNIT), strides, Selection(max_boxes=1000, nms_threshold=0.7), training)
     pool, mask_pool = RoiPool(backbone.strides, 7), RoiPool(backbone.strides, 14)
     boxes = [
         BoxHead(
@@ -56,19 +56,21 @@ def build_rcnn(c: RcnnConfig) -> Detector:
         for stds in _STDS[: c.stages]
     ]
     masks = [MaskHead(mask_pool, c.width, c.classes, inner=c.width) for _ in boxes] if c.masks else []
-    return Detector(backbone, neck, proposer, boxes, masks, Selection(limit=100, overlap=0.5, score=0.05))
+    return Detector(
+        backbone, neck, proposer, boxes, masks, Selection(max_boxes=100, nms_threshold=0.5, score_threshold=0.05)
+    )
 
 
 def build_retinanet(c: OneStageConfig) -> Detector:
     """Build a RetinaNet, as in mmdet: P6 is a convolution of the coarsest map of the backbone, P7 has no ReLU."""
     lengths = tuple(4 * 2 ** (part / 3) for part in range(3))
-    rule = Selection(limit=100, overlap=0.5, score=0.05)
+    rule = Selection(max_boxes=100, nms_threshold=0.5, score_threshold=0.05)
     return _one_stage(c, lengths, _RATIOS, _coder(_UNIT), rule, "input", {})
 
 
 def build_atss(c: OneStageConfig) -> Detector:
     """Build an ATSS: one square anchor per cell, group normalization, centerness, a learned scale per level."""
-    rule = Selection(limit=100, overlap=0.6, score=0.05)
+    rule = Selection(max_boxes=100, nms_threshold=0.6, score_threshold=0.05)
     given = {"groups": 32, "levels": 5, "centerness": True}
     return _one_stage(c, (8.0,), (1.0,), _coder(_STDS[0]), rule, "output", given)
 

@@ -17,17 +17,17 @@ from patchword.core.geometry.boxes import box_centers, pairwise_iou
 class MaxIouAssigner:
     """Gives each box the object of largest IoU, if that is large enough.
 
-    positive: least IoU of a match. negative: below it, a box has no object; between the two, it is ignored.
+    positive_iou: least IoU of a match. negative_iou: below it, a box has no object; between the two, it is ignored.
     low_quality: whether the boxes of largest IoU with an object (all ties) match too, however small that IoU is.
         "object": they learn that object, the last of several (mmdet). "best": they learn their own object of largest
         IoU (torchvision, detectron2). "none": they are not matched.
-    floor: least IoU of such a match.
+    min_low_quality_iou: least IoU of such a match.
     """
 
-    positive: float
-    negative: float
+    positive_iou: float
+    negative_iou: float
     low_quality: Literal["none", "object", "best"]
-    floor: float = 0.0
+    min_low_quality_iou: float = 0.0
 
     @torch.no_grad()
     def __call__(self, boxes: Tensor, objects: Tensor, valid: Tensor, usable: Tensor | None = None) -> Tensor:
@@ -44,7 +44,7 @@ class MaxIouAssigner:
         if usable is not None:
             iou = iou.masked_fill(~usable[:, None], -1)
         largest, best = iou.max(dim=1)
-        assigned = torch.where(largest >= self.positive, best + 1, torch.where(largest < self.negative, 0, -1))
+        assigned = torch.where(largest >= self.positive_iou, best + 1, torch.where(largest < self.negative_iou, 0, -1))
         if self.low_quality != "none":
             assigned = self._with_low_quality(assigned, iou, best)
         return assigned if usable is None else assigned.masked_fill(~usable, -1)
@@ -52,7 +52,7 @@ class MaxIouAssigner:
     def _with_low_quality(self, assigned: Tensor, iou: Tensor, best: Tensor) -> Tensor:
         """Match the boxes of largest IoU with an object. iou: (batch, objects, boxes), -1 for padding."""
         peak = iou.amax(dim=2, keepdim=True)
-        matches = (iou == peak) & (peak >= max(self.floor, 0.0))
+        matches = (iou == peak) & (peak >= max(self.min_low_quality_iou, 0.0))
         if self.low_quality == "best":
             return torch.where(matches.any(dim=1), best + 1, assigned)
         number = torch.arange(1, iou.shape[1] + 1, device=iou.device)[:, None]

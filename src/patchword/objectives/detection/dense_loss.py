@@ -60,15 +60,15 @@ class DenseLoss:
         count = positive.sum(dim=1).clamp(min=1).sum()
         if self.sampler is not None:
             count = count + negative.sum(dim=1).clamp(min=1).sum()
-        own = (assigned - 1).clamp(min=0)
-        goal = take(targets.boxes, own)
-        labels = torch.where(positive, targets.labels.gather(1, own), logits.shape[-1])
+        matched = (assigned - 1).clamp(min=0)
+        target = take(targets.boxes, matched)
+        labels = torch.where(positive, targets.labels.gather(1, matched), logits.shape[-1])
         found = {"class": (self._classes(logits, labels) * valid[..., None]).sum() / count}
         if centerness is None:
-            per_box = box_losses(self.boxes, coder, boxes, deltas, goal)
+            per_box = box_losses(self.boxes, coder, boxes, deltas, target)
             return found | {"box": self.box_weight * (per_box * positive).sum() / count}
-        central = centerness_targets(boxes, goal).where(positive, 0.0)
-        per_box = box_losses(self.boxes, coder, boxes, deltas, goal) * central
+        central = centerness_targets(boxes, target).where(positive, 0.0)
+        per_box = box_losses(self.boxes, coder, boxes, deltas, target) * central
         per_center = F.binary_cross_entropy_with_logits(centerness, central, reduction="none")
         return found | {
             "box": self.box_weight * (per_box * positive).sum() / _or_one(central.sum()),
@@ -89,23 +89,23 @@ class DenseLoss:
         return F.binary_cross_entropy_with_logits(logits, positive.to(logits.dtype), reduction="none")
 
 
-def box_losses(kind: BoxLoss, coder: BoxCoder, boxes: Tensor, deltas: Tensor, goal: Tensor) -> Tensor:
+def box_losses(kind: BoxLoss, coder: BoxCoder, boxes: Tensor, deltas: Tensor, target: Tensor) -> Tensor:
     """Return the loss of each box: (..., 4) three times -> (...). Boxes without an object have any finite value."""
     if kind == "giou":
-        return giou_loss(coder.decode(boxes, deltas), goal)
-    aim = coder.encode(boxes, goal).nan_to_num(0.0, 0.0, 0.0)  # padding has no size
+        return giou_loss(coder.decode(boxes, deltas), target)
+    target_deltas = coder.encode(boxes, target).nan_to_num(0.0, 0.0, 0.0)  # padding has no size
     if kind == "l1":
-        return (deltas - aim).abs().sum(dim=-1)
-    return F.smooth_l1_loss(deltas, aim, beta=SMOOTH, reduction="none").sum(dim=-1)
+        return (deltas - target_deltas).abs().sum(dim=-1)
+    return F.smooth_l1_loss(deltas, target_deltas, beta=SMOOTH, reduction="none").sum(dim=-1)
 
 
-def centerness_targets(boxes: Tensor, goal: Tensor) -> Tensor:
+def centerness_targets(boxes: Tensor, target: Tensor) -> Tensor:
     """Return how central the center of each box is in its object, in [0, 1]: (..., 4), (..., 4) -> (...).
 
     sqrt(min(l, r) / max(l, r) * min(t, b) / max(t, b)), with the distances to the four sides (Tian et al., 2019).
     """
     center = box_centers(boxes)
-    low, high = center - goal[..., :2], goal[..., 2:] - center
+    low, high = center - target[..., :2], target[..., 2:] - center
     share = torch.minimum(low, high) / torch.maximum(low, high).clamp(min=1e-12)
     return share.clamp(min=0).prod(dim=-1).sqrt()
 

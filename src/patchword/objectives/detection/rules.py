@@ -7,9 +7,9 @@ from patchword.objectives.detection.objective import DetectionLoss
 from patchword.objectives.detection.sampler import RandomSampler
 from patchword.objectives.detection.stage_loss import StageLoss
 
-_PROPOSALS = MaxIouAssigner(positive=0.7, negative=0.3, low_quality="object", floor=0.3)
+_PROPOSALS = MaxIouAssigner(positive_iou=0.7, negative_iou=0.3, low_quality="object", min_low_quality_iou=0.3)
 _ANCHORS, _BOXES = RandomSampler(256, 0.5), RandomSampler(512, 0.25)
-_STAGE = StageLoss(MaxIouAssigner(0.5, 0.5, "object", floor=0.5), _BOXES, "l1")
+_STAGE = StageLoss(MaxIouAssigner(0.5, 0.5, "object", min_low_quality_iou=0.5), _BOXES, "l1")
 _RCNN = DetectionLoss(DenseLoss(_PROPOSALS, "l1", _ANCHORS), (_STAGE,))
 
 LOSSES = {

@@ -8,34 +8,34 @@ from torch import Tensor
 
 
 class Samples(NamedTuple):
-    """places: indices of the sampled boxes, positives first. valid: which are samples. Both (batch, samples)."""
+    """indices: of the sampled boxes, positives first. valid: which are samples. Both (batch, samples)."""
 
-    places: Tensor
+    indices: Tensor
     valid: Tensor
 
 
 @dataclass(frozen=True)
 class RandomSampler:
-    """Takes `count` boxes per image at random, at most the fraction `positive` of them with an object.
+    """Takes `count` boxes per image at random, at most `positive_fraction` of them with an object.
 
     Boxes without an object fill up the count, so that fewer positives mean more negatives.
     """
 
     count: int
-    positive: float
+    positive_fraction: float
 
     @property
-    def most_positives(self) -> int:
+    def max_positives(self) -> int:
         """The largest number of positives per image."""
-        return int(self.count * self.positive)
+        return int(self.count * self.positive_fraction)
 
     @torch.no_grad()
     def __call__(self, assigned: Tensor, generator: torch.Generator | None = None) -> Samples:
         """Sample from assigned boxes (batch, boxes): -1 is never taken, 0 is negative, k is positive."""
         keys = torch.rand(assigned.shape, device=assigned.device, generator=generator)
         positive = assigned > 0
-        if self.most_positives < assigned.shape[1]:
-            ranked = keys.masked_fill(~positive, -1).topk(self.most_positives, dim=1).indices
+        if self.max_positives < assigned.shape[1]:
+            ranked = keys.masked_fill(~positive, -1).topk(self.max_positives, dim=1).indices
             positive = positive & torch.zeros_like(positive).scatter(1, ranked, True)
         priority = torch.where(positive, keys + 2, keys.masked_fill(assigned != 0, -1))
         top = priority.topk(min(self.count, assigned.shape[1]), dim=1)

@@ -20,13 +20,13 @@ from patchword.objectives.detection.sampler import RandomSampler
 class BoxSamples(NamedTuple):
     """Boxes that learn, those with an object first.
 
-    boxes: (batch, samples, 4). own: the object of each, whatever it is for boxes without one. positive: has an object.
-    valid: is a sample. is_object: is the box of an object itself, which was added to the proposals.
+    boxes: (batch, samples, 4). matched: index of the object of each box; it has no meaning for boxes without one.
+    positive: has an object. valid: is a sample. is_object: is the box of an object itself, added to the proposals.
     All but `boxes` are (batch, samples).
     """
 
     boxes: Tensor
-    own: Tensor
+    matched: Tensor
     positive: Tensor
     valid: Tensor
     is_object: Tensor
@@ -71,11 +71,11 @@ class StageLoss:
     def __call__(self, head: BoxHead, logits: Tensor, deltas: Tensor, samples: BoxSamples, targets: Targets) -> Losses:
         """Return the losses "class" and "box"; both are divided by the number of samples of the batch."""
         count = samples.valid.sum().clamp(min=1)
-        labels = targets.labels.gather(1, samples.own)
+        labels = targets.labels.gather(1, samples.matched)
         classes = torch.where(samples.positive, labels, head.classes)
         per_class = F.cross_entropy(logits.flatten(0, 1), classes.flatten(), reduction="none").view_as(classes)
         own = head.of_class(deltas, labels)
-        per_box = box_losses(self.boxes, head.coder, samples.boxes, own, take(targets.boxes, samples.own))
+        per_box = box_losses(self.boxes, head.coder, samples.boxes, own, take(targets.boxes, samples.matched))
         return {
             "class": self.weight * (per_class * samples.valid).sum() / count,
             "box": self.weight * self.box_weight * per_box.where(samples.positive, 0.0).sum() / count,
@@ -84,13 +84,13 @@ class StageLoss:
     def mask(self, head: MaskHead, levels: Sequence[Tensor], samples: BoxSamples, targets: Targets) -> Tensor:
         """Return the loss of the masks, the mean over all cells of the boxes that have an object."""
         assert targets.masks is not None, "a mask head learns from masks"
-        some = slice(0, min(self.sampler.most_positives, samples.own.shape[1]))
-        boxes, own, positive = samples.boxes[:, some], samples.own[:, some], samples.positive[:, some]
-        logits = head(levels, boxes, targets.labels.gather(1, own))
-        goal = mask_targets(
-            targets.masks, boxes, own, head.size, aligned=self.mask_aligned, threshold=self.mask_threshold
+        some = slice(0, min(self.sampler.max_positives, samples.matched.shape[1]))
+        boxes, matched, positive = samples.boxes[:, some], samples.matched[:, some], samples.positive[:, some]
+        logits = head(levels, boxes, targets.labels.gather(1, matched))
+        target = mask_targets(
+            targets.masks, boxes, matched, head.size, aligned=self.mask_aligned, threshold=self.mask_threshold
         )
-        each = F.binary_cross_entropy_with_logits(logits, goal.to(logits.dtype), reduction="none").mean(dim=(-2, -1))
+        each = F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none").mean(dim=(-2, -1))
         return self.weight * each.where(positive, 0.0).sum() / positive.sum().clamp(min=1)
 
 
@@ -100,7 +100,7 @@ def refined(head: BoxHead, logits: Tensor, deltas: Tensor, samples: BoxSamples, 
 
     A box with an object is refined as that object's class, any other as its most probable class.
     """
-    labels = targets.labels.gather(1, samples.own)
+    labels = targets.labels.gather(1, samples.matched)
     labels = torch.where(samples.positive, labels, logits[..., :-1].argmax(dim=-1))
     boxes = head.coder.decode(samples.boxes, head.of_class(deltas, labels), targets.sizes)
     return Proposals(boxes, torch.zeros_like(boxes[..., 0]), samples.valid & ~samples.is_object)

@@ -7,7 +7,7 @@ from patchword.objectives.detection.sampler import RandomSampler
 
 def drawn(sampler, assigned, seed=0):
     found = sampler(assigned, torch.Generator().manual_seed(seed))
-    return [assigned[image, places[taken]] for image, (places, taken) in enumerate(zip(*found, strict=True))]
+    return [assigned[image, indices[taken]] for image, (indices, taken) in enumerate(zip(*found, strict=True))]
 
 
 def test_positives_come_first_and_negatives_fill_the_count():
@@ -31,11 +31,13 @@ def test_fewer_boxes_than_samples():
 
 def test_the_choice_is_random_and_follows_the_generator():
     assigned, sampler = torch.zeros(1, 1000, dtype=torch.long), RandomSampler(10, 0.5)
-    first, again, other = (sampler(assigned, torch.Generator().manual_seed(seed)).places.tolist() for seed in (0, 0, 1))
+    first, again, other = (
+        sampler(assigned, torch.Generator().manual_seed(seed)).indices.tolist() for seed in (0, 0, 1)
+    )
     assert first == again != other
 
 
 def test_every_negative_can_be_taken():
     assigned, sampler = torch.zeros(1, 12, dtype=torch.long), RandomSampler(4, 0.5)
-    seen = {int(one) for seed in range(40) for one in sampler(assigned, torch.Generator().manual_seed(seed)).places[0]}
+    seen = {int(one) for seed in range(40) for one in sampler(assigned, torch.Generator().manual_seed(seed)).indices[0]}
     assert seen == set(range(12))
