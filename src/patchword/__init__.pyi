@@ -1050,6 +1050,8 @@ def create(
     frozen: int | None = ...,
     batch_norms: Literal["train", "evaluate", "buffers"] = ...,
     window_padding: Literal["masked", "attended"] = ...,
+    min_size: int = ...,
+    max_size: int = ...,
     masks: bool = ...,
     stages: Literal[1, 3] = ...,
     convolutions: int = ...,
@@ -1068,6 +1070,8 @@ def create(
     frozen: int | None = ...,
     batch_norms: Literal["train", "evaluate", "buffers"] = ...,
     window_padding: Literal["masked", "attended"] = ...,
+    min_size: int = ...,
+    max_size: int = ...,
     depth: int = ...,
 ) -> Detector: ...
 @overload

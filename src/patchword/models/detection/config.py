@@ -19,6 +19,8 @@ class DetectorConfig:
     batch_norms: those of the backbone: with fixed statistics ("evaluate"), also without parameters ("buffers"), or not.
     window_padding: whether tokens of a Swin attend to the padding of its windows (the authors' dense code, and its
         weights) or not.
+    min_size, max_size: an image is resized so that its shorter side has min_size pixels, unless its longer side then
+        has more than max_size.
     """
 
     backbone: str = "resnet-50"
@@ -28,6 +30,8 @@ class DetectorConfig:
     frozen: NonNegativeInt | None = None
     batch_norms: BatchNorms = "evaluate"
     window_padding: Literal["masked", "attended"] = "masked"
+    min_size: PositiveInt = 800
+    max_size: PositiveInt = 1333
 
 
 @dataclass(frozen=True, kw_only=True)
