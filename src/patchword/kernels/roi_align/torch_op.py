@@ -15,6 +15,8 @@ from patchword.kernels.window_attention.torch_op import LIBRARY, TAGS, allocate,
 
 __all__ = ["GIVEN", "LIBRARY", "TAGS", "pool_maps", "pool_maps_fake", "roi_align_backward", "roi_align_forward"]
 Value = TypeVar("Value")
+# Without fused multiply-add: rounding decides whether a sample at the border of a map counts, as in the reference.
+_LAUNCH = {"num_warps": WARPS, "enable_fp_fusion": False}
 _RULE = "float[] strides, SymInt[] size, bool aligned, SymInt samples, bool channels_last"
 GIVEN = f"Tensor[] maps, Tensor boxes, Tensor levels, {_RULE}, ScalarType dtype"
 LIBRARY.define(f"roi_align_forward({GIVEN}) -> Tensor", tags=TAGS)
@@ -47,7 +49,7 @@ def pool_maps(
         grid, tiles = _grid(output.shape[0] * output.shape[1], output.shape[2], size, channels_last)
         tensors = *_five(maps), boxes.float().contiguous(), levels.contiguous(), output
         sizes = boxes.shape[1], 1, *_sides(maps), *_five(strides)
-        pool[grid](*tensors, *sizes, *numbers, *tiles, False, num_warps=WARPS)
+        pool[grid](*tensors, *sizes, *numbers, *tiles, False, **_LAUNCH)
     return output
 
 
@@ -80,7 +82,7 @@ def _scatter(
             gradient = gradient.flatten(0, 1)
             tensors = *_five(sums), boxes.float().contiguous(), levels.contiguous(), gradient
             sizes = boxes.shape[1], 1, *_sides(maps), *_five(strides), *gradient.stride()
-            scatter[grid](*tensors, *sizes, *numbers, *tiles, num_warps=WARPS)
+            scatter[grid](*tensors, *sizes, *numbers, *tiles, **_LAUNCH)
     return [total.to(part.dtype) for total, part in zip(sums, maps, strict=True)]
 
 
@@ -108,7 +110,7 @@ def pool_masks(masks: Tensor, boxes: Tensor, index: Tensor, size: list[int], ali
         grid, tiles = _grid(output.shape[0] * output.shape[1], 1, size, False)
         tensors = *_five([masks]), boxes.float().contiguous(), index.contiguous(), output
         sizes = boxes.shape[1], objects, *_sides([masks]), *_five([1.0])
-        pool[grid](*tensors, *sizes, 1, 1, *size, aligned, samples, False, *tiles, True, num_warps=WARPS)
+        pool[grid](*tensors, *sizes, 1, 1, *size, aligned, samples, False, *tiles, True, **_LAUNCH)
     return output
 
 
