@@ -9,6 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from patchword.core.geometry.objects import Targets
 from patchword.models.detection import DETECTORS, create_detector
 from patchword.objectives.detection.rules import LOSSES, detection_loss
+from patchword.objectives.detection.shared_loss import SharedLoss
+from support.dense.keys import seeded_keys
 
 CLASSES = 3
 SMALL = {"backbone": "resnet-18", "backbone_fields": {"width": 8}, "classes": CLASSES, "frozen": 0}
@@ -75,7 +77,7 @@ def targets(counts, size=(64, 96)):
 
 def total_loss(name, detector, given, size=(64, 96)):
     images = torch.randn(len(given), 3, *size, generator=torch.Generator().manual_seed(2))
-    losses = detection_loss(name)(detector, images, given, torch.Generator().manual_seed(3))
+    losses = detection_loss(name)(detector, images, given, SharedLoss(keys=seeded_keys(3)))
     assert all(loss.isfinite() for loss in losses.values()), losses
     return torch.stack(list(losses.values())).sum()
 

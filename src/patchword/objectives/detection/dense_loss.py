@@ -15,6 +15,7 @@ from patchword.layers.dense.dense_head import DenseOutput
 from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigner
 from patchword.objectives.detection.losses import focal_loss, giou_loss
 from patchword.objectives.detection.sampler import RandomSampler
+from patchword.objectives.detection.shared_loss import ALONE, SharedLoss
 
 BoxLoss = Literal["l1", "smooth_l1", "giou"]
 SMOOTH = 1 / 9  # below this difference, smooth L1 is quadratic
@@ -46,20 +47,21 @@ class DenseLoss:
         anchors: Sequence[Tensor],
         coder: BoxCoder,
         targets: Targets,
-        generator: torch.Generator | None = None,
+        shared: SharedLoss = ALONE,
     ) -> Losses:
         """Return the losses of a batch: "class", "box", and "centerness" if the head predicts it."""
         assigned = self._assign(anchors, targets)
         boxes = torch.cat(list(anchors)).expand(*assigned.shape, 4)
         logits, deltas, centerness, valid = output.logits, output.deltas, output.centerness, assigned >= 0
         if self.sampler is not None:
-            index, valid = self.sampler(assigned, generator)
+            index, valid = self.sampler(assigned, shared.keys)
             assigned, boxes = assigned.gather(1, index), take(boxes, index)
             logits, deltas = take(logits, index), take(deltas, index)
         positive, negative = valid & (assigned > 0), valid & (assigned == 0)
         count = positive.sum(dim=1).clamp(min=1).sum()
         if self.sampler is not None:
             count = count + negative.sum(dim=1).clamp(min=1).sum()
+        count = shared.total(count)
         matched = (assigned - 1).clamp(min=0)
         target = take(targets.boxes, matched)
         labels = torch.where(positive, targets.labels.gather(1, matched), logits.shape[-1])
@@ -71,7 +73,7 @@ class DenseLoss:
         per_box = box_losses(self.boxes, coder, boxes, deltas, target) * central
         per_center = F.binary_cross_entropy_with_logits(centerness, central, reduction="none")
         return found | {
-            "box": self.box_weight * (per_box * positive).sum() / _or_one(central.sum()),
+            "box": self.box_weight * (per_box * positive).sum() / _or_one(shared.total(central.sum())),
             "centerness": (per_center * positive).sum() / count,
         }
 

@@ -12,6 +12,7 @@ from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
 from patchword.layers.dense.selection import Proposals
 from patchword.objectives.detection.dense_loss import DenseLoss, Losses
+from patchword.objectives.detection.shared_loss import ALONE, SharedLoss
 from patchword.objectives.detection.stage_loss import StageLoss, refined
 
 
@@ -25,25 +26,23 @@ class DetectionLoss:
     proposer: DenseLoss
     stages: tuple[StageLoss, ...] = ()
 
-    def __call__(
-        self, detector: Detector, images: Tensor, targets: Targets, generator: torch.Generator | None = None
-    ) -> Losses:
+    def __call__(self, detector: Detector, images: Tensor, targets: Targets, shared: SharedLoss = ALONE) -> Losses:
         """Return the losses of a batch by name; their sum is what a training step minimizes."""
-        return self.on_levels(detector, detector.features(images), targets, generator)
+        return self.on_levels(detector, detector.features(images), targets, shared)
 
     def on_levels(
-        self, detector: Detector, levels: Sequence[Tensor], targets: Targets, generator: torch.Generator | None = None
+        self, detector: Detector, levels: Sequence[Tensor], targets: Targets, shared: SharedLoss = ALONE
     ) -> Losses:
         """Return the losses from the maps of the neck."""
         proposer = detector.proposer
         output, anchors = proposer(levels), proposer.boxes(levels)
         if not self.stages:
-            return self.proposer(output, anchors, proposer.coder, targets, generator)
+            return self.proposer(output, anchors, proposer.coder, targets, shared)
         one_class = replace(targets, labels=torch.zeros_like(targets.labels))
-        found = self.proposer(output, anchors, proposer.coder, one_class, generator)
+        found = self.proposer(output, anchors, proposer.coder, one_class, shared)
         with torch.no_grad():
             proposals = proposer.propose(output, anchors, targets.sizes)
-        return _named("proposal", found) | self._stages(detector, levels, proposals, targets, generator)
+        return _named("proposal", found) | self._stages(detector, levels, proposals, targets, shared)
 
     def _stages(
         self,
@@ -51,16 +50,16 @@ class DetectionLoss:
         levels: Sequence[Tensor],
         proposals: Proposals,
         targets: Targets,
-        generator: torch.Generator | None,
+        shared: SharedLoss,
     ) -> Losses:
         found: Losses = {}
         heads = cast(Sequence[BoxHead], detector.stages)
         for number, (rule, head) in enumerate(zip(self.stages, heads, strict=True)):
-            samples = rule.sample(proposals.boxes, proposals.valid, targets, generator)
+            samples = rule.sample(proposals.boxes, proposals.valid, targets, shared)
             logits, deltas = head(levels, samples.boxes)
-            losses = rule(head, logits, deltas, samples, targets)
+            losses = rule(head, logits, deltas, samples, targets, shared)
             if detector.masks:
-                losses["mask"] = rule.mask(cast(MaskHead, detector.masks[number]), levels, samples, targets)
+                losses["mask"] = rule.mask(cast(MaskHead, detector.masks[number]), levels, samples, targets, shared)
             found |= _named(f"stage_{number + 1}", losses) if len(heads) > 1 else losses
             if number < len(heads) - 1:
                 proposals = refined(head, logits, deltas, samples, targets)

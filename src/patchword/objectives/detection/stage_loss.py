@@ -15,6 +15,7 @@ from patchword.layers.dense.selection import Proposals
 from patchword.objectives.detection.assigners import MaxIouAssigner
 from patchword.objectives.detection.dense_loss import BoxLoss, Losses, box_losses
 from patchword.objectives.detection.sampler import RandomSampler
+from patchword.objectives.detection.shared_loss import ALONE, SharedLoss
 
 
 class BoxSamples(NamedTuple):
@@ -50,15 +51,13 @@ class StageLoss:
     mask_threshold: float | None = 0.5
 
     @torch.no_grad()
-    def sample(
-        self, boxes: Tensor, valid: Tensor, targets: Targets, generator: torch.Generator | None = None
-    ) -> BoxSamples:
+    def sample(self, boxes: Tensor, valid: Tensor, targets: Targets, shared: SharedLoss = ALONE) -> BoxSamples:
         """Assign and sample boxes (batch, boxes, 4), with the boxes of the objects added in front."""
         assigned = self.assigner(boxes, targets.boxes, targets.valid, usable=valid)
         objects = torch.arange(1, targets.boxes.shape[1] + 1, device=boxes.device)
         everything = torch.cat([targets.boxes, boxes], dim=1)
         assigned = torch.cat([torch.where(targets.valid, objects, -1), assigned], dim=1)
-        index, taken = self.sampler(assigned, generator)
+        index, taken = self.sampler(assigned, shared.keys)
         assigned = assigned.gather(1, index)
         return BoxSamples(
             take(everything, index),
@@ -68,9 +67,17 @@ class StageLoss:
             index < targets.boxes.shape[1],
         )
 
-    def __call__(self, head: BoxHead, logits: Tensor, deltas: Tensor, samples: BoxSamples, targets: Targets) -> Losses:
+    def __call__(
+        self,
+        head: BoxHead,
+        logits: Tensor,
+        deltas: Tensor,
+        samples: BoxSamples,
+        targets: Targets,
+        shared: SharedLoss = ALONE,
+    ) -> Losses:
         """Return the losses "class" and "box"; both are divided by the number of samples of the batch."""
-        count = samples.valid.sum().clamp(min=1)
+        count = shared.total(samples.valid.sum()).clamp(min=1)
         labels = targets.labels.gather(1, samples.matched)
         classes = torch.where(samples.positive, labels, head.classes)
         per_class = F.cross_entropy(logits.flatten(0, 1), classes.flatten(), reduction="none").view_as(classes)
@@ -81,7 +88,14 @@ class StageLoss:
             "box": self.weight * self.box_weight * per_box.where(samples.positive, 0.0).sum() / count,
         }
 
-    def mask(self, head: MaskHead, levels: Sequence[Tensor], samples: BoxSamples, targets: Targets) -> Tensor:
+    def mask(
+        self,
+        head: MaskHead,
+        levels: Sequence[Tensor],
+        samples: BoxSamples,
+        targets: Targets,
+        shared: SharedLoss = ALONE,
+    ) -> Tensor:
         """Return the loss of the masks, the mean over all cells of the boxes that have an object."""
         assert targets.masks is not None, "a mask head learns from masks"
         some = slice(0, min(self.sampler.max_positives, samples.matched.shape[1]))
@@ -91,7 +105,7 @@ class StageLoss:
             targets.masks, boxes, matched, head.size, aligned=self.mask_aligned, threshold=self.mask_threshold
         )
         each = F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none").mean(dim=(-2, -1))
-        return self.weight * each.where(positive, 0.0).sum() / positive.sum().clamp(min=1)
+        return self.weight * each.where(positive, 0.0).sum() / shared.total(positive.sum()).clamp(min=1)
 
 
 @torch.no_grad()
