@@ -14,7 +14,7 @@ from patchword.core.errors import UserError
 from patchword.data.augmentation.augmentation import normalize
 from patchword.data.image.decoding import decode
 from patchword.data.image.image_format import ImageFormat
-from patchword.weights.io.loading import card_from_dict
+from patchword.weights.io.cards import card_from_dict
 from patchword.weights.io.preprocessing import read_normalization, read_resize
 from patchword.weights.io.saving import describe
 from support.helpers import difference, tiny

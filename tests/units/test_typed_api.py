@@ -28,6 +28,8 @@ RESULTS = {
     "patchword.create(str(images))": "Model",
     'patchword.create("mask-rcnn", backbone="swin-tiny")(images).boxes': "Tensor",
     'patchword.load("runs/mine")': "Model",
+    'patchword.load("runs/mine", "mask-rcnn", classes=7)': "Detector",
+    'patchword.load("runs/mine", **{})': "Model",
     'patchword.save(model, "folder")': "Path",
     "patchword.compile(model)(images)": "Tensor",
     "patchword.list_models()": "list[str]",

@@ -1,4 +1,4 @@
-"""The base class of every model in the registry."""
+"""The base classes of every model in the registry and of everything else that is saved with a card."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -8,10 +8,15 @@ from torch import Tensor, nn
 from patchword.core.card import Card, with_classes
 
 
-class Model(nn.Module):
+class ModuleWithCard(nn.Module):
+    """A module that `patchword.save` writes and `patchword.load` reads."""
+
+    card: Card  # set where it is created by name: the name and the sizes
+
+
+class Model(ModuleWithCard):
     """A model with a head and a card."""
 
-    card: Card  # set by the registry: the model's name and sizes
     head: nn.Module
     new_head: Callable[[int], nn.Module]  # set by the registry: classes -> a newly initialized head
 

@@ -12,7 +12,7 @@ from patchword.models import REGISTRY, backbone_of
 from patchword.models.catalogue import catalogue
 from patchword.models.detection import DETECTORS, DetectorName, create_detector
 from patchword.weights.hub.pretrained import find_checkpoint
-from patchword.weights.io.loading import load
+from patchword.weights.io.loading import load_model
 
 
 @overload
@@ -88,7 +88,7 @@ def create(
     if download and not pretrained:
         raise UserError("new weights need no download", expected="download=True together with pretrained=True")
     if pretrained:
-        model = load(str(find_checkpoint(name).name), name, download=download, **overrides)
+        model = load_model(str(find_checkpoint(name).name), name, download=download, **overrides)
     else:
         model = REGISTRY.create(name, **overrides)
     return backbone_of(model, name) if features else model

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from patchword.core.card import Card
 from patchword.core.geometry.objects import Detections
 from patchword.layers.dense.anchors import Anchors
 from patchword.layers.dense.box_coder import BoxCoder
@@ -20,6 +19,7 @@ from patchword.layers.dense.selection import (
     select_from_anchors,
     select_proposals,
 )
+from patchword.layers.model import ModuleWithCard
 
 
 class Proposer(nn.Module):
@@ -56,15 +56,13 @@ class Proposer(nn.Module):
         return select_proposals(output, anchors, self.coder, sizes, rule)
 
 
-class Detector(nn.Module):
+class Detector(ModuleWithCard):
     """Detects objects in images; `objectives.detection` has the losses.
 
     stages: heads that classify and refine the proposals one after the other; none in a one-stage detector.
     masks: mask heads, whose probabilities are averaged. rule: the selection of the detections.
     average: what the mean of several stages is taken of: their logits (mmdet) or their probabilities (detectron2).
     """
-
-    card: Card  # set where it is created by name: the name and the sizes
 
     if TYPE_CHECKING:
 

@@ -1,5 +1,6 @@
 """Models of the registry as backbones of detectors."""
 
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.layers.dense.backbones import (
     NormedMaps,
@@ -41,3 +42,10 @@ def dense_backbone(c: DetectorConfig) -> DenseBackbone:
             got=f"one of stride {backbone.strides[-1]}",
         )
     return SimplePyramid(backbone)
+
+
+def pixel_normalization(c: DetectorConfig) -> Normalization:
+    """Return the input normalization of the backbone, which is that of the detector."""
+    family = REGISTRY.find(c.backbone)[0]
+    assert family.normalization is not None, "a backbone reads images"
+    return family.normalization.over(REGISTRY.configure(c.backbone, c.backbone_fields).channels)

@@ -13,7 +13,7 @@ from patchword.layers.dense.detector import Detector, Proposer
 from patchword.layers.dense.fpn import Fpn
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead, RoiPool
 from patchword.layers.dense.selection import Selection
-from patchword.models.detection.backbones import dense_backbone
+from patchword.models.detection.backbones import dense_backbone, pixel_normalization
 from patchword.models.detection.config import DetectorConfig, OneStageConfig, RcnnConfig
 from patchword.models.registry import configured
 
@@ -122,5 +122,5 @@ def create_detector(name: str, /, **overrides: ConfigValue) -> Detector:
         raise UserError(f"no detector is called {name!r}", hint=nearest(name, DETECTORS))
     config = configured(name, DETECTORS[name].config, overrides)
     detector = DETECTORS[name].build(config)
-    detector.card = Card(name, asdict(config))
+    detector.card = Card(name, asdict(config), normalization=pixel_normalization(config))
     return detector

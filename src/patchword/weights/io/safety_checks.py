@@ -9,6 +9,7 @@ from torch import Tensor
 from patchword.core.errors import UserError
 
 _CODE = ("auto_map", "custom_pipelines", "_target_", "_attn_implementation_internal")  # fields that name code to run
+_DEPTHS = ("depth", "depths", "layers", "convolutions")  # fields that are numbers of layers
 _HARMLESS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 
 
@@ -46,7 +47,8 @@ def refuse_nonfinite(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 def refuse_depth(config: Mapping[str, Any], tensors: int, path: Path) -> None:
     """Raise an error, before a model is built, if its depth exceeds the number of tensors."""
-    asked = config.get("depth", 0)
-    depths = asked if isinstance(asked, tuple | list) else (asked,)
-    if all(isinstance(depth, int) for depth in depths) and sum(depths) > tensors:
-        raise UserError(f"{path} does not fit its config", expected=f"depth {asked}", got=f"{tensors} tensors")
+    for field in _DEPTHS:
+        asked = config.get(field, 0)
+        depths = asked if isinstance(asked, tuple | list) else (asked,)
+        if all(isinstance(depth, int) for depth in depths) and sum(depths) > tensors:
+            raise UserError(f"{path} does not fit its config", expected=f"{field} {asked}", got=f"{tensors} tensors")

@@ -9,9 +9,10 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.files import write_json
 from patchword.core.tensor_files import write_tensors
-from patchword.layers.model import Model
+from patchword.layers.model import ModuleWithCard
 from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY
+from patchword.models.detection import DETECTORS
 from patchword.weights.io.preprocessing import PILLOW
 from patchword.weights.io.weight_source import WEIGHT_FILES
 from patchword.weights.names import layouts
@@ -20,13 +21,13 @@ from patchword.weights.names.name_table import Layout
 Library = Literal["patchword", "huggingface", "timm", "authors"]
 
 
-def save(model: Model, folder: str | Path, layout: Library = "patchword") -> Path:
+def save(model: ModuleWithCard, folder: str | Path, layout: Library = "patchword") -> Path:
     """Write model.safetensors (model.npz for authors who use JAX) and config.json to `folder`.
 
     layout: the library whose tensor names are used.
     """
-    if not isinstance(model, Model) or not hasattr(model, "card"):
-        got = f"{type(model).__name__}{' without a card' if isinstance(model, Model) else ''}"
+    if not isinstance(model, ModuleWithCard) or not hasattr(model, "card"):
+        got = f"{type(model).__name__}{' without a card' if isinstance(model, ModuleWithCard) else ''}"
         raise UserError("cannot save this object", expected="a model made by create or load", got=got)
     target, tensors, card = Path(folder), model.state_dict(), model.card
     file, beside = "model.safetensors", set[str]()
@@ -57,7 +58,7 @@ def describe(card: Card) -> dict[str, Any]:
 
 def _table(library: str, card: Card) -> Layout:
     """Return the layout of a library for this model, or raise an error that lists what the library cannot express."""
-    family = REGISTRY.find(card.model)[0].name
+    family = card.model if card.model in DETECTORS else REGISTRY.find(card.model)[0].name
     known = {"patchword", *(table.library for table in layouts.LAYOUTS)}
     if library not in known:
         raise UserError(f"unknown layout {library!r}", hint=nearest(library, known))

@@ -6,7 +6,7 @@ from pathlib import Path
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.layers.model import Model
+from patchword.layers.model import Model, ModuleWithCard
 
 TASK = ("head.", "mixture.")  # name prefixes of task-specific weights; the mixture is ELMo's weighting of its layers
 
@@ -18,7 +18,7 @@ def check_encoder(tensors: Mapping[str, Tensor], model: Model, path: Path, unkno
         check_tensors(tensors, model, path, unknown)
 
 
-def check_tensors(tensors: Mapping[str, Tensor], model: Model, path: Path, unknown: list[str]) -> None:
+def check_tensors(tensors: Mapping[str, Tensor], model: ModuleWithCard, path: Path, unknown: list[str]) -> None:
     """Raise an error that lists all missing, unexpected and misshapen tensors."""
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     wrong = [f"missing     {name} {shape}" for name, shape in expected.items() if name not in tensors]
