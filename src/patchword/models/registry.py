@@ -42,6 +42,7 @@ class Family:
     variants: Mapping[str, Variant]
     normalization: Normalization | None = None  # of the pixels; None if the model reads no images
     read: Literal["texts", "pairs", "characters", "vectors"] = "texts"  # if it reads no images
+    normed_maps: bool = False  # as the backbone of a detector, it has a norm for each feature map
 
     @property
     def reads(self) -> Reads:

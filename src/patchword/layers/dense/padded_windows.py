@@ -40,6 +40,14 @@ class PaddedAttention(nn.Module):
         return grid.to_tokens(prefix, feature_map[:, :, : grid.height, : grid.width])
 
 
+def has_windows(backbone: Backbone) -> bool:
+    """True if all attention of the backbone is within windows of a fixed height and width, as in Swin."""
+    patterns = [module for module in backbone.modules() if isinstance(module, Pattern)]
+    windows = [each.partition for each in patterns if isinstance(each.partition, Windows)]
+    fixed = [each for each in windows if each.height is not None and each.width is not None]
+    return len(fixed) == len(patterns) > 0
+
+
 def attend_to_padding(backbone: Backbone) -> None:
     """Change the windows of a Swin to those of its authors' dense code, with the same weights.
 

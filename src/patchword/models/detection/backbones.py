@@ -2,6 +2,7 @@
 
 from patchword.core.card import Normalization
 from patchword.core.errors import UserError
+from patchword.layers.convolution.blocks import ConvStage
 from patchword.layers.dense.backbones import (
     NormedMaps,
     SimplePyramid,
@@ -9,29 +10,20 @@ from patchword.layers.dense.backbones import (
     fix_batch_norms,
     freeze_stages,
 )
-from patchword.layers.dense.padded_windows import attend_to_padding
+from patchword.layers.dense.padded_windows import attend_to_padding, has_windows
 from patchword.layers.pyramid import Backbone
 from patchword.models import REGISTRY, backbone_of
 from patchword.models.detection.config import DetectorConfig
 
 DenseBackbone = Backbone | NormedMaps | SimplePyramid
-_NORMED = ("swin", "cswin", "pale")  # families whose dense code has a norm for each map
 
 
 def dense_backbone(c: DetectorConfig) -> DenseBackbone:
     """Return the backbone, with newly initialized weights."""
     REGISTRY.require_images(c.backbone)
-    family = REGISTRY.find(c.backbone)[0].name
     backbone = backbone_of(REGISTRY.create(c.backbone, **c.backbone_fields), c.backbone)
-    convolutional = family in ("resnet", "regnety")
-    freeze_stages(backbone, (1 if convolutional else 0) if c.frozen is None else c.frozen)
-    fix_batch_norms(backbone, c.batch_norms)
-    drop_prefix(backbone)
-    if c.window_padding == "attended":
-        if family != "swin":
-            raise UserError(f"{c.backbone!r} has no window padding", expected="a Swin, or window_padding=masked")
-        attend_to_padding(backbone)
-    if family in _NORMED:
+    prepare(backbone, c)
+    if REGISTRY.find(c.backbone)[0].normed_maps:
         return NormedMaps(backbone)
     if len(backbone.widths) > 1:
         return backbone
@@ -42,6 +34,23 @@ def dense_backbone(c: DetectorConfig) -> DenseBackbone:
             got=f"one of stride {backbone.strides[-1]}",
         )
     return SimplePyramid(backbone)
+
+
+def prepare(backbone: Backbone, c: DetectorConfig) -> None:
+    """Change the stages of a classifier to those of a detector: frozen parts, batch norms, no [CLS], window padding."""
+    convolutional = all(isinstance(stage, ConvStage) for stage in backbone.stages)
+    freeze_stages(backbone, (1 if convolutional else 0) if c.frozen is None else c.frozen)
+    fix_batch_norms(backbone, c.batch_norms)
+    drop_prefix(backbone)
+    if c.window_padding == "attended":
+        if not has_windows(backbone):
+            raise UserError(f"{c.backbone!r} has no window padding", expected="a Swin, or window_padding=masked")
+        attend_to_padding(backbone)
+
+
+def stages_of(backbone: DenseBackbone) -> Backbone:
+    """Return the stages of the registry's model inside a backbone."""
+    return backbone if isinstance(backbone, Backbone) else backbone.backbone
 
 
 def pixel_normalization(c: DetectorConfig) -> Normalization:

@@ -84,6 +84,7 @@ FAMILY = Family(
     paper="arXiv:2107.00652",
     build=build,
     normalization=IMAGENET,
+    normed_maps=True,
     variants={
         "tiny": Variant(TINY, 22_320_552, 4_324_203_008),
         "small": Variant(SMALL, 34_643_304, 6_800_714_752),

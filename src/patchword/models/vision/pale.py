@@ -82,6 +82,7 @@ FAMILY = Family(
     paper="arXiv:2112.14000",
     build=build,
     normalization=IMAGENET,
+    normed_maps=True,
     variants={
         "tiny": Variant(TINY, 21_748_712, 4_202_551_296),
         "small": Variant(SMALL, 48_308_200, 8_977_204_224),

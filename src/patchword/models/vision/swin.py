@@ -79,6 +79,7 @@ FAMILY = Family(
     paper="arXiv:2103.14030",
     build=build,
     normalization=IMAGENET,
+    normed_maps=True,
     variants={
         "tiny": Variant(_row(96, 6, 3), 28_288_354, 4_490_566_656),
         "small": Variant(_row(96, 18, 3), 49_606_258, 8_740_875_264),

@@ -1,0 +1,78 @@
+"""Load the weights of an image classifier into the backbone of a detector."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
+from patchword.layers.dense.detector import Detector
+from patchword.models import REGISTRY, backbone_of
+from patchword.models.detection import DETECTORS
+from patchword.models.detection.backbones import DenseBackbone, prepare, stages_of
+from patchword.models.registry import configured
+from patchword.weights.io.building import HEAD, RESIZING
+from patchword.weights.io.loading import open_weights
+
+_TRAINING = ("dropout", "attention_dropout", "drop_path")  # fields that only matter in training
+
+
+@dataclass(frozen=True)
+class LoadedBackbone:
+    """What `load_backbone` did.
+
+    model: the classifier. loaded: names of the detector's tensors that have its values. left: tensors of the backbone
+    that it does not have, such as the norms of the maps; they keep their values.
+    """
+
+    model: str
+    loaded: tuple[str, ...]
+    left: tuple[str, ...]
+
+    def __str__(self) -> str:
+        kept = f"; {len(self.left)} of the backbone that it does not have are kept" if self.left else ""
+        return f"{len(self.loaded)} tensors of {self.model!r} loaded into the backbone{kept}"
+
+
+def load_backbone(detector: Detector, source: str | Path, *, download: bool = False) -> LoadedBackbone:
+    """Copy the weights of an image classifier into the backbone of a detector, and take its pixel normalization.
+
+    source: anything that `load` reads. Its head and final norm are not used. It must be the model that the detector's
+        backbone is made of; the image size may differ, then position tables are resized.
+
+    >>> detector = patchword.create("mask-rcnn", backbone="swin-tiny", classes=3)
+    >>> print(load_backbone(detector, "runs/my-swin"))
+    """
+    if not hasattr(detector, "card"):
+        raise UserError("a detector without a card", expected="one made by create or load")
+    config = configured(detector.card.model, DETECTORS[detector.card.model].config, detector.card.config)
+    opened = open_weights(source, download=download)
+    fields = asdict(REGISTRY.configure(config.backbone, config.backbone_fields))
+    _refuse_another(opened.card, config.backbone, fields, opened.path)
+    sizes = {field: fields[field] for field in RESIZING if field in fields}
+    model = opened.build(classes=opened.card.config["classes"], **sizes)
+    given = backbone_of(model, opened.card.model)
+    prepare(given, config)
+    backbone = cast(DenseBackbone, detector.backbone)
+    stages = stages_of(backbone)
+    stages.load_state_dict(given.state_dict())
+    detector.card = replace(detector.card, normalization=model.card.normalization)
+    start = "" if stages is backbone else "backbone."
+    loaded = {start + name for name in given.state_dict()}
+    parts = [name for name in backbone.state_dict() if name in loaded], set(backbone.state_dict()) - loaded
+    return LoadedBackbone(opened.card.model, *(tuple(f"backbone.{name}" for name in sorted(part)) for part in parts))
+
+
+def _refuse_another(card: Card, backbone: str, fields: dict[str, Any], path: Path) -> None:
+    """Raise an error for the weights of another family, or of another size."""
+    same_family = card.model not in DETECTORS and REGISTRY.find(card.model)[0] is REGISTRY.find(backbone)[0]
+    free = (*RESIZING, *HEAD, *_TRAINING)
+    other = [field for field in fields if field not in free and card.config.get(field) != fields[field]]
+    if not same_family or other:
+        wrong = [f"{field}: expected {fields[field]}, got {card.config[field]}" for field in other if same_family]
+        raise UserError(
+            f"{path} has other weights than those of the detector's backbone",
+            expected=repr(backbone),
+            got=repr(card.model),
+            hint="\n".join(wrong),
+        )
