@@ -27,6 +27,10 @@ class WorkSharing(Protocol):
         """Return the samples of a batch that this process works on."""
         ...
 
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sum of a value over all processes, on its device."""
+        ...
+
     def map(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
         """Return ask(item) for each item, in order. Every process computes some; all processes get all results."""
         ...
@@ -39,6 +43,9 @@ class SingleWorker:
 
     def share(self, index: Tensor) -> Tensor:
         return index
+
+    def total(self, value: Tensor) -> Tensor:
+        return value
 
     def map(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
         return [ask(item) for item in items]

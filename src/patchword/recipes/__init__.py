@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from patchword.core.errors import UserError, nearest
+from patchword.recipes.detection import recipe as detection
 from patchword.recipes.elmo.recipe import elmo_pretrain
 from patchword.recipes.image import named as vision
 from patchword.recipes.image_pretraining.recipe import image_pretrain
@@ -22,6 +23,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         vision.image_folder_vit,
         vision.finetune_images,
         image_pretrain,
+        *detection.RECIPES,
         *pretraining.RECIPES,
         elmo_pretrain,
         *texts.TASKS,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from patchword.core.errors import UserError
+from patchword.recipes.detection.kind import DETECTION
 from patchword.recipes.elmo.kind import ELMO
 from patchword.recipes.image.kind import IMAGES
 from patchword.recipes.image_pretraining.kind import IMAGE_PRETRAINING
@@ -21,6 +22,7 @@ KINDS: tuple[RecipeKind[Any, Any], ...] = (
     TRANSLATION,
     ELMO,
     IMAGE_PRETRAINING,
+    DETECTION,
 )
 
 

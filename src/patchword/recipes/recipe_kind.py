@@ -8,7 +8,7 @@ from rich.console import Console
 
 from patchword.data.faults import Fault
 from patchword.data.progress import Progress
-from patchword.layers.model import Model
+from patchword.layers.model import ModuleWithCard
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.task import Task
@@ -27,7 +27,7 @@ class Evaluation(Protocol):
         ...
 
     @property
-    def model(self) -> Model: ...
+    def model(self) -> ModuleWithCard: ...
 
     def lines(self) -> Sequence[str]:
         """Return the result as lines of text for the console."""

@@ -7,10 +7,11 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
+from patchword.layers.dense.detector import Detector
 from patchword.layers.model import Model
 from patchword.training.parallel.rank import launched_processes
 from patchword.training.run_log import read_metrics
-from patchword.weights import load
+from patchword.weights.io.loading import load_detector, load_model
 
 
 def resume_command(folder: Path) -> str:
@@ -43,10 +44,17 @@ class RunFolder:
         return dict(read_json(path)) if path.is_file() else {}
 
     def model(self, **overrides: Any) -> Model:
+        self._check_weights()
+        return load_model(self.folder, **overrides)
+
+    def detector(self, **overrides: Any) -> Detector:
+        self._check_weights()
+        return load_detector(self.folder, **overrides)
+
+    def _check_weights(self) -> None:
         if not (self.folder / "model.safetensors").is_file():
             hint = f"let its first epoch end: {resume_command(self.folder)}"
             raise UserError(f"{self.folder} has no weights yet", hint=hint)
-        return load(self.folder, **overrides)
 
 
 def refuse_several_runs(folder: Path) -> None:

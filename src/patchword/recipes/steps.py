@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
+from torch import nn
 
 from patchword.core.device import pick_precision
 from patchword.core.errors import UserError
-from patchword.layers.model import Model
 from patchword.recipes.run import resume_command
 from patchword.recipes.sample_names import sample_names
 from patchword.recipes.schema.recipe import Recipe
@@ -102,7 +102,7 @@ def build_step(
     )
 
 
-def build_average(recipe: Recipe, model: Model, steps: int) -> WeightAverage:
+def build_average(recipe: Recipe, model: nn.Module, steps: int) -> WeightAverage:
     """Return the average of the weights that is validated. steps: per epoch"""
     if recipe.average_last_epochs:
         return EpochAverage(model, recipe.average_last_epochs, steps)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.layers.model import Model
+from patchword.layers.model import ModuleWithCard
 from patchword.recipes.schema.recipe import Recipe
 from patchword.training.loop import Validation
 from patchword.training.step import Batch, Objective
@@ -20,7 +20,7 @@ class Task(Protocol):
     def recipe(self) -> Recipe: ...
 
     @property
-    def model(self) -> Model: ...
+    def model(self) -> ModuleWithCard: ...
 
     @property
     def device(self) -> torch.device: ...

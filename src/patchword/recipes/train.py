@@ -33,7 +33,7 @@ from patchword.training.parallel.process_group import SINGLE_PROCESS, SingleProc
 from patchword.training.parallel.rank import is_main
 from patchword.training.parallel.rendezvous import SAVED, join_group, report_to_launcher
 from patchword.training.run_log import RunLog
-from patchword.training.schedule import WarmupCosine, WarmupLinear, inverse_root
+from patchword.training.schedule import WarmupCosine, WarmupLinear, WarmupSteps, inverse_root
 from patchword.training.signals import interruptible, stop_requested
 from patchword.training.state import ProgressLog
 
@@ -41,6 +41,7 @@ SCHEDULES: dict[str, Callable[[float, int, int, float], Callable[[int], float]]]
     "cosine": WarmupCosine,
     "linear": WarmupLinear,
     "inverse-root": inverse_root,
+    "step": WarmupSteps,
 }
 
 

@@ -57,6 +57,13 @@ def inverse_root(peak: float, total: int, warmup: int = 0, floor: float = 0.0) -
     return InverseRoot(1, max(1, warmup), peak * max(1, warmup) ** 0.5)
 
 
+class WarmupSteps(Warmup):
+    """A tenth of the peak after 3/4 of the run, a hundredth after 11/12: the 3x schedule of detectors."""
+
+    def remaining(self, done: float) -> float:
+        return 1.0 if done < 3 / 4 else 0.1 if done < 11 / 12 else 0.01
+
+
 class WarmupCosine(Warmup):
     """Cosine decay."""
 

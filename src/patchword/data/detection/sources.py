@@ -1,10 +1,13 @@
 """Detection data by name or path: generated scenes, or annotation files. Each gives samples by their index."""
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from patchword.core.errors import UserError, nearest
 from patchword.data.detection.reading import read_detection
@@ -25,10 +28,27 @@ class DetectionSource(Protocol):
     @property
     def classes(self) -> tuple[str, ...]: ...
 
+    @property
+    def has_masks(self) -> bool:
+        """True if every object has a mask."""
+        ...
+
     def __len__(self) -> int: ...
 
     def sample(self, index: int) -> Sample:
         """Return the image and the objects of an index."""
+        ...
+
+    def areas(self, index: int) -> NDArray[np.float64]:
+        """Return the area of each object, as its annotation gives it."""
+        ...
+
+    def file(self, index: int) -> str:
+        """Return the name of an image, for messages and results."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return a hash of the annotations, which changes if an object or an image does."""
         ...
 
 
@@ -54,6 +74,24 @@ class FileSource:
     def sample(self, index: int) -> Sample:
         return load_sample(self.dataset.images[index], self.channels, self.masks)
 
+    @property
+    def has_masks(self) -> bool:
+        return self.masks and self.dataset.has_masks
+
+    def areas(self, index: int) -> NDArray[np.float64]:
+        return self.dataset.images[index].areas
+
+    def file(self, index: int) -> str:
+        return str(self.dataset.images[index].image)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(repr(self.classes).encode())
+        for image in self.dataset.images:
+            digest.update(repr((image.image.name, image.height, image.width)).encode())
+            for values in (image.boxes, image.labels, image.areas):
+                digest.update(values.tobytes())
+        return digest.hexdigest()
+
 
 @dataclass(frozen=True, eq=False)
 class SceneSource:
@@ -78,6 +116,21 @@ class SceneSource:
         found = self.scene(index).sample
         pixels = found.pixels.expand(self.channels, -1, -1).contiguous()
         return Sample(pixels, found.boxes, found.labels, found.crowd, found.masks, found.size)
+
+    @property
+    def has_masks(self) -> bool:
+        return True
+
+    def areas(self, index: int) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self.scene(index).masks.sum(axis=(1, 2)).astype(np.float64)
+        return found
+
+    def file(self, index: int) -> str:
+        return f"scene {index} of {self.name}"
+
+    def fingerprint(self) -> str:
+        made_of = repr((self.generator.seed, self.generator.stream, self.generator.settings, self.scenes))
+        return hashlib.sha256(made_of.encode() + self.generator.garments.numpy().tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)

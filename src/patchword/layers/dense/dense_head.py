@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from patchword.layers.dense.full_precision import full_precision
+
 
 class DenseOutput(NamedTuple):
     """Predictions at all anchors, finest level first.
@@ -86,9 +88,10 @@ class DenseHead(nn.Module):
             deltas.append(boxes if self.scales is None else boxes * self.scales[level])
             if self.centerness_output is not None:
                 centerness.append(_by_anchor(self.centerness_output(of_box), 1))
-        central = torch.cat(centerness, dim=1).squeeze(-1) if centerness else None
+        central = full_precision(torch.cat(centerness, dim=1).squeeze(-1)) if centerness else None
         counts = tuple(one.shape[1] for one in logits)
-        return DenseOutput(torch.cat(logits, dim=1), torch.cat(deltas, dim=1), central, counts)
+        every, boxes = (full_precision(torch.cat(parts, dim=1)) for parts in (logits, deltas))
+        return DenseOutput(every, boxes, central, counts)
 
 
 def _tower(width: int, hidden: int, depth: int, groups: int) -> nn.Sequential:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from patchword.kernels.roi_align import box_levels, roi_align
 from patchword.kernels.roi_align.operation import Samples
 from patchword.layers.dense.box_coder import BoxCoder
+from patchword.layers.dense.full_precision import full_precision
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class BoxHead(nn.Module):
     def forward(self, maps: Sequence[Tensor], boxes: Tensor) -> tuple[Tensor, Tensor]:
         """Return (batch, boxes, classes + 1) logits and (batch, boxes, classes or 1, 4) deltas."""
         features = self.linear(self.convolutions(self.pool(maps, boxes)).flatten(1))
-        logits, deltas = self.class_output(features), self.box_output(features)
+        logits, deltas = full_precision(self.class_output(features)), full_precision(self.box_output(features))
         shape = boxes.shape[:2]
         return logits.view(*shape, -1), deltas.view(*shape, -1, 4)
 
@@ -130,7 +131,7 @@ class MaskHead(nn.Module):
         found = self.output(torch.relu(self.upsample(self.convolutions(self.pool(maps, boxes)))))
         found = found.view(*boxes.shape[:2], *found.shape[1:])
         index = labels[..., None, None, None].expand(-1, -1, 1, *found.shape[-2:])
-        return cast(Tensor, found.gather(2, index).squeeze(2))
+        return full_precision(found.gather(2, index).squeeze(2))
 
 
 def _conv_norm(width: int, inner: int) -> nn.Sequential:

@@ -50,7 +50,7 @@ class TaughtTask(ABC):
 
     @property
     def model(self) -> Model:
-        return self.task.model
+        return cast(Model, self.task.model)
 
     @property
     def device(self) -> torch.device:

@@ -123,7 +123,7 @@ class Recipe(BaseModel):
     learning_rate: float = Field(1e-3, gt=0, description=LEARNING_RATE)
     warmup: float = Field(0.1, ge=0, lt=1, description=WARMUP)
     min_lr_ratio: float = Field(0.0, ge=0, le=1, description="learning rate at the end, as a fraction of the peak")
-    schedule: Literal["cosine", "linear", "inverse-root"] = Field("cosine", description=SCHEDULE)
+    schedule: Literal["cosine", "linear", "inverse-root", "step"] = Field("cosine", description=SCHEDULE)
     weight_decay: float = Field(0.05, ge=0, description=WEIGHT_DECAY)
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="factor of the learning rate from each block to the block below it; 1 is off"

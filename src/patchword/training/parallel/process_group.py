@@ -85,6 +85,11 @@ class DataParallel(SingleProcess):
         run = 2 if len(index) >= 2 * self.size else 1
         return index[torch.arange(len(index), device=index.device) // run % self.size == self.rank]
 
+    def total(self, value: Tensor) -> Tensor:
+        summed = value.detach().clone()
+        dist.all_reduce(summed)
+        return summed
+
     def map(self, ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
         """Apply `ask` to the items, split over the processes; return all results on all processes.
 

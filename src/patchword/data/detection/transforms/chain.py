@@ -68,7 +68,9 @@ class Normalize:
         return replace(sample, pixels=(sample.pixels.float() / 255 - mean) / std)
 
 
-def multi_scale(sides: tuple[int, ...] = tuple(range(480, 801, 32)), longest: int = 1333) -> Chain:
+def multi_scale(sides: tuple[int, ...] = tuple(range(480, 801, 32)), longest: int = 1333, flip: float = 0.5) -> Chain:
     """Return the augmentation of DETR and of Swin's detectors: flip, then resize, or resize, crop and resize."""
     resized = ResizeShorter(sides, longest)
-    return Chain((RandomFlip(), Either(resized, Chain((ResizeShorter((400, 500, 600), 10**6), RandomCrop(), resized)))))
+    return Chain(
+        (RandomFlip(flip), Either(resized, Chain((ResizeShorter((400, 500, 600), 10**6), RandomCrop(), resized))))
+    )

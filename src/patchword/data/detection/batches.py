@@ -1,0 +1,121 @@
+"""Batches of detection data in the order of an epoch, read by threads while the model trains."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from os import cpu_count
+
+import torch
+from torch import Tensor
+
+from patchword.core.card import Normalization
+from patchword.core.device import to_device
+from patchword.core.geometry.objects import Targets
+from patchword.core.work_sharing import SINGLE, WorkSharing
+from patchword.data.augmentation.augmentation import normalize
+from patchword.data.detection.collate import collate
+from patchword.data.detection.samples import Sample
+from patchword.data.detection.sources import DetectionSource
+from patchword.data.detection.transforms.chain import Transform
+from patchword.data.detection.transforms.draws import SampleDraws
+from patchword.data.randomness import order, uniform
+
+_AHEAD = 2  # batches that are read while one is trained on
+_KEYS = 600  # first purpose of the random keys of samplers
+_BOXES = 1 << 24  # more than the boxes of an image
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectBatch:
+    """Images and their objects on the device.
+
+    images: (batch, channels, height, width), normalized and padded. samples: (batch,), their indices in the data set.
+    seed, epoch: of the run. group: the processes that share the batch.
+    """
+
+    images: Tensor
+    targets: Targets
+    samples: Tensor
+    seed: int
+    epoch: int
+    group: WorkSharing = SINGLE
+
+    @property
+    def weight(self) -> int:
+        return len(self.images)
+
+    @property
+    def device(self) -> torch.device:
+        return self.images.device
+
+    def split(self, parts: int) -> list["ObjectBatch"]:
+        pieces = zip(self.images.chunk(parts), self.samples.chunk(parts), strict=True)
+        found, start = [], 0
+        for images, samples in pieces:
+            some = slice(start, start + len(images))
+            found.append(replace(self, images=images, samples=samples, targets=self.targets[some]))
+            start += len(images)
+        return found
+
+    def keys(self) -> Callable[[tuple[int, int], torch.device], Tensor]:
+        """Return a function of shape and device: random keys that depend on seed, epoch, image, box and call only."""
+        samples, calls = to_device(self.samples, self.device), iter(range(_KEYS, _KEYS + 100))
+
+        def draw(shape: tuple[int, int], device: torch.device) -> Tensor:
+            boxes = torch.arange(shape[1], device=device)
+            return uniform(self.seed, self.epoch, samples[:, None] * _BOXES + boxes, next(calls))
+
+        return draw
+
+
+@dataclass(frozen=True, eq=False)
+class DetectionBatches:
+    """The batches of one split. transform: resizes and augments each sample. masks: whether the batches have masks."""
+
+    source: DetectionSource
+    size: int
+    normalization: Normalization
+    device: torch.device
+    transform: Transform
+    masks: bool = True
+
+    def steps_per_epoch(self) -> int:
+        return max(1, len(self.source) // self.size)
+
+    def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[ObjectBatch]:
+        """Yield this process's part of the batches of one epoch, from number `first`; an incomplete last batch is
+        dropped."""
+        parts = list(order(seed, epoch, len(self.source)).split(self.size))[: self.steps_per_epoch()][first:]
+        return self._batches([group.share(part) for part in parts], seed, epoch, group)
+
+    def whole(self) -> Iterator[ObjectBatch]:
+        """Yield batches of every image once, in order."""
+        return self._batches(torch.arange(len(self.source)).split(self.size), 0, 0, SINGLE)
+
+    def batch(self, samples: Sequence[Sample], index: Tensor) -> ObjectBatch:
+        """Return samples as a batch on the device."""
+        if not self.masks:
+            samples = [replace(sample, masks=None) for sample in samples]
+        images, targets = collate(samples)
+        pixels = normalize(to_device(images, self.device), self.normalization)
+        if self.device.type == "cuda":
+            pixels = pixels.contiguous(memory_format=torch.channels_last)  # the faster layout of convolutions
+        return ObjectBatch(pixels, targets.to(self.device), index, 0, 0)
+
+    def _batches(self, parts: Sequence[Tensor], seed: int, epoch: int, group: WorkSharing) -> Iterator[ObjectBatch]:
+        with ThreadPoolExecutor(max_workers=cpu_count()) as pool:
+
+            def submit(part: Tensor) -> list[Future[Sample]]:
+                return [pool.submit(self._sample, index, SampleDraws(seed, epoch, index)) for index in part.tolist()]
+
+            pending = [submit(part) for part in parts[:_AHEAD]]
+            try:
+                for number, part in enumerate(parts):
+                    samples = [future.result() for future in pending.pop(0)]
+                    pending += [submit(later) for later in parts[number + _AHEAD : number + _AHEAD + 1]]
+                    yield replace(self.batch(samples, part), seed=seed, epoch=epoch, group=group)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _sample(self, index: int, draws: SampleDraws) -> Sample:
+        return self.transform(self.source.sample(index), draws)

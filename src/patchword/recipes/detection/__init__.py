@@ -1,0 +1,1 @@
+"""Detection of objects: recipe, task, inference and evaluation."""

@@ -1,0 +1,101 @@
+"""Builds the detector of a recipe: by name with random weights, or from the folder of a trained one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from patchword.core.errors import UserError, nearest
+from patchword.data.detection.splits import DetectionSplits
+from patchword.layers.dense.detector import Detector
+from patchword.models import REGISTRY
+from patchword.models.detection import DETECTORS, create_detector
+from patchword.recipes.detection.recipe import DetectionRecipe
+from patchword.weights.hub.cache import local_path
+from patchword.weights.io.backbone_weights import LoadedBackbone, load_backbone
+from patchword.weights.io.loading import OpenWeights, open_weights
+
+
+@dataclass(frozen=True)
+class DetectorPlan:
+    """The detector of a recipe, known before images are read. weights: None for random ones."""
+
+    name: str
+    fields: Mapping[str, Any]
+    channels: int
+    weights: OpenWeights | None = None
+
+    @property
+    def predicts_masks(self) -> bool:
+        """True if the detector has mask heads."""
+        config: dict[str, Any] = {**vars(DETECTORS[self.name].config), **self.fields}
+        return bool(config.get("masks", False))
+
+    def build(self, classes: tuple[str, ...]) -> Detector:
+        """Build the detector for these classes. Trained outputs are kept only if they are of the same classes."""
+        fields = {**self.fields, "classes": len(classes)}
+        if self.weights is None:
+            detector = create_detector(self.name, **fields)
+        else:
+            detector = self.weights.build_detector(**fields).train()
+        detector.card = replace(detector.card, labels=classes)
+        return detector
+
+
+def plan_detector(recipe: DetectionRecipe) -> DetectorPlan:
+    """Find the detector of a recipe and the number of channels that it reads."""
+    choice = recipe.model
+    fields = choice.overrides()
+    if choice.name in DETECTORS:
+        return DetectorPlan(choice.name, fields, _channels(choice.name, fields))
+    path = local_path(choice.name)
+    if not path.exists():
+        if choice.name in REGISTRY.names():
+            hint = f"model=atss model.backbone={choice.name} makes it the backbone of a detector"
+        else:
+            hint = nearest(choice.name, DETECTORS)
+        raise UserError(
+            f"no detector is called {choice.name!r}",
+            expected=f"{', '.join(DETECTORS)}, or the folder of a trained detector",
+            hint=hint,
+        )
+    weights = open_weights(choice.name, **fields)
+    if not weights.is_detector:
+        raise UserError(
+            f"{choice.name} is not a detector",
+            expected=f"one of {', '.join(DETECTORS)}",
+            got=weights.card.model,
+            hint=f"model=atss model.backbone={weights.card.model} backbone_weights={choice.name}",
+        )
+    name = weights.card.model
+    config = {**weights.card.config, **fields}
+    return DetectorPlan(name, fields, _channels(name, config), None if choice.from_scratch else weights)
+
+
+def _channels(name: str, fields: Mapping[str, Any]) -> int:
+    known = DETECTORS[name].config
+    backbone = fields.get("backbone", known.backbone)
+    inner = dict(fields.get("backbone_fields", known.backbone_fields))
+    REGISTRY.require_images(backbone)
+    return int(REGISTRY.configure(backbone, inner).channels)
+
+
+def check_masks(plan: DetectorPlan, splits: DetectionSplits, data: str) -> None:
+    """Raise an error for a detector of masks whose data has boxes only."""
+    if plan.predicts_masks and not splits.train.has_masks:
+        raise UserError(
+            f"{plan.name} learns masks, but some objects of {data} have a box only",
+            hint="model=faster-rcnn, model=atss or model=retinanet learn from boxes",
+        )
+
+
+def load_backbone_weights(detector: Detector, source: str) -> LoadedBackbone | None:
+    """Load the weights of a classifier into the backbone, if a source is given."""
+    if not source:
+        return None
+    if not local_path(source).exists() and not Path(source).exists():
+        raise UserError(
+            f"recipe field 'backbone_weights': there is nothing at {source}",
+            expected="a run, a model folder, a .safetensors file, or hf:OWNER/REPO in the cache",
+        )
+    return load_backbone(detector, source)

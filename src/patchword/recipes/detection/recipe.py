@@ -1,0 +1,140 @@
+"""The recipe of an object detector."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field, PositiveInt
+
+from patchword.core.errors import UserError
+from patchword.data.detection.sources import SCENES
+from patchword.data.detection.transforms.chain import Chain, Jitter, Transform, multi_scale
+from patchword.data.detection.transforms.geometry import RandomFlip, ResizeShorter
+from patchword.recipes.schema.fields import whole_path
+from patchword.recipes.schema.recipe import KIND, STRICT, Chosen, ModelChoice, Recipe
+
+YOUR_OBJECTS = "objects"  # the default folder of recipes for the user's own data
+MODEL = (
+    "a detector (`patchword models`) or the folder of a trained one; model.backbone=NAME is any image model, "
+    "model.FIELD=VALUE changes another field"
+)
+
+
+class ObjectAugment(BaseModel):
+    """Augmentation of training images with their boxes and masks."""
+
+    model_config = STRICT
+    flip: float = Field(0.5, ge=0, le=1, description="probability of a horizontal flip")
+    min_sizes: tuple[PositiveInt, ...] = Field(
+        (), description="multi-scale: lengths of the shorter side, one is drawn per image; empty: model.min_size"
+    )
+    crop: bool = Field(
+        False, description="resize, crop and resize half of the images, as DETR and Swin; needs min_sizes"
+    )
+    color_jitter: float = Field(
+        0.0, ge=0, le=1, description="maximum relative change of brightness, contrast and saturation"
+    )
+
+    def made(self, min_size: int, max_size: int) -> Transform:
+        """Return the transform. min_size, max_size: those of the detector."""
+        sides = self.min_sizes or (min_size,)
+        if self.crop:
+            parts: tuple[Transform, ...] = multi_scale(sides, max_size, self.flip).transforms
+        else:
+            parts = (RandomFlip(self.flip), ResizeShorter(sides, max_size))
+        return Chain((*parts, Jitter(self.color_jitter)) if self.color_jitter else parts)
+
+
+class DetectionRecipe(Recipe):
+    """Trains an object detector."""
+
+    kind: Literal["detection"] = Field("detection", description=KIND)
+    model: Chosen = Field(ModelChoice(name="atss"), description=MODEL)
+    data: str = Field(
+        YOUR_OBJECTS,
+        min_length=1,
+        description=f"a folder or an annotation file (COCO, YOLO, VOC, LabelMe, masks), or {' or '.join(SCENES)}",
+    )
+    format: Literal["", "coco", "yolo", "voc", "labelme", "masks"] = Field(
+        "", description="format of the annotations; empty: recognised by the files"
+    )
+    validation: float = Field(
+        0.1, gt=0, lt=1, description="fraction of the training images that is kept for validation, if the data has none"
+    )
+    backbone_weights: str = Field(
+        "", description="a trained image classifier that the backbone starts from: a run, a folder, a file or hf:NAME"
+    )
+    batch_size: int = Field(16, gt=0, description="images per optimizer step")
+    augmentation: ObjectAugment = Field(ObjectAugment(), description="augmentation of training images")
+
+    def located(self) -> Self:
+        found: dict[str, Any] = {"model": self.model.model_copy(update={"name": whole_path(self.model.name)})}
+        if self.data not in SCENES:
+            found["data"] = whole_path(self.data)
+        if self.backbone_weights:
+            found["backbone_weights"] = whole_path(self.backbone_weights)
+        return self.model_copy(update=found)
+
+    def required_settings(self) -> str:
+        """Return the settings that the user has to give, as they are typed."""
+        return "data=FOLDER" if self.data == YOUR_OBJECTS else ""
+
+    def check_data_given(self) -> None:
+        """Raise an error if no data is given; a folder named "objects" is used."""
+        if self.data == YOUR_OBJECTS and not Path(self.data).exists():
+            raise UserError(
+                "the recipe needs more settings",
+                expected=self.required_settings(),
+                hint="data: a folder of images with annotations (COCO JSON, YOLO, VOC XML, LabelMe or masks), "
+                f"an annotation file, or {' or '.join(SCENES)}",
+            )
+
+
+def detect_objects() -> DetectionRecipe:
+    """Your own images with boxes: COCO JSON, YOLO, Pascal VOC, LabelMe or masks (data=FOLDER)."""
+    return DetectionRecipe(
+        about="Trains an ATSS detector with a ResNet-18 on your own images with boxes.",
+        model=ModelChoice.model_validate(
+            {"name": "atss", "backbone": "resnet-18", "frozen": 0, "min_size": 384, "max_size": 640}
+        ),
+        augmentation=ObjectAugment(color_jitter=0.2),
+        epochs=60,
+        batch_size=8,
+        learning_rate=5e-4,
+        weight_decay=0.05,
+    )
+
+
+def detect_scenes() -> DetectionRecipe:
+    """Boxes and masks of garments in generated Fashion-MNIST scenes."""
+    sizes = {"classes": 10, "width": 64, "hidden": 256, "min_size": 128, "max_size": 128, "frozen": 0}
+    fields = {"backbone": "resnet-mini", "batch_norms": "train"}
+    return DetectionRecipe(
+        about="Trains a small Mask R-CNN on generated scenes of Fashion-MNIST garments.",
+        model=ModelChoice.model_validate({"name": "mask-rcnn", **fields, **sizes}),
+        data="fashion-mnist-scenes",
+        epochs=4,
+        batch_size=32,
+        learning_rate=1e-3,
+        weight_decay=0.05,
+    )
+
+
+def mask_rcnn_swin() -> DetectionRecipe:
+    """Mask R-CNN with Swin-T as its authors train it on COCO: AdamW, 3x schedule, multi-scale (data=FOLDER)."""
+    return DetectionRecipe(
+        about="Trains Mask R-CNN with Swin-T by its authors' settings: 36 epochs, multi-scale.",
+        model=ModelChoice.model_validate(
+            {"name": "mask-rcnn", "backbone": "swin-tiny", "backbone_fields": {"drop_path": 0.2}}
+        ),
+        augmentation=ObjectAugment(min_sizes=tuple(range(480, 801, 32)), crop=True),
+        epochs=36,
+        batch_size=16,
+        learning_rate=1e-4,
+        weight_decay=0.05,
+        warmup=0.002,
+        schedule="step",
+        clip_norm=0.0,
+    )
+
+
+RECIPES = (detect_objects, detect_scenes, mask_rcnn_swin)

@@ -1,0 +1,39 @@
+"""What a detection run is about to do, printed before its first step."""
+
+import torch
+from rich.console import Console
+
+from patchword.core.device import pick_precision
+from patchword.data.detection.splits import DetectionSplits
+from patchword.layers.dense.detector import Detector
+from patchword.recipes.detection.model import DetectorPlan
+from patchword.recipes.detection.recipe import DetectionRecipe
+from patchword.weights.io.backbone_weights import LoadedBackbone
+
+
+def print_summary(
+    recipe: DetectionRecipe,
+    plan: DetectorPlan,
+    detector: Detector,
+    splits: DetectionSplits,
+    loaded: LoadedBackbone | None,
+    device: torch.device,
+    console: Console,
+) -> None:
+    """Print the detector, its weights, the input, the data and the device."""
+    config, parameters = detector.card.config, sum(parameter.numel() for parameter in detector.parameters())
+    weights = "random: training starts from scratch" if plan.weights is None else str(plan.weights.path)
+    train = splits.train
+    held = f"{len(splits.validation):,} for validation, {len(splits.test):,} for the test"
+    outlines = "boxes and masks" if plan.predicts_masks else "boxes"
+    lines = [
+        f"model    {detector.card.model} with {config['backbone']}, {parameters:,} parameters",
+        f"weights  {weights if loaded is None else f'backbone: {loaded}'}",
+        f"input    shorter side {config['min_size']} pixels, longer side at most {config['max_size']}, "
+        f"{'grey' if plan.channels == 1 else 'colour'}",
+        f"data     {train.name}: {len(train):,} images for training, {held}",
+        f"objects  {outlines} of {len(train.classes):,} classes",
+        f"device   {device}, {pick_precision(recipe.precision, device)}",
+    ]
+    for line in lines:
+        console.print(line, highlight=False, markup=False)

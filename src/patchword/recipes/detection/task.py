@@ -1,0 +1,99 @@
+"""Builds the task of object detection from its recipe."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from patchword.core.device import pick_device, pick_precision
+from patchword.core.work_sharing import SINGLE, WorkSharing
+from patchword.data.detection.batches import DetectionBatches, ObjectBatch
+from patchword.data.detection.splits import DetectionSplits, open_splits
+from patchword.data.progress import Progress
+from patchword.data.skipping import skipped_lines
+from patchword.layers.dense.detector import Detector
+from patchword.objectives.detection.rules import detection_loss
+from patchword.recipes.detection.inference import resizing
+from patchword.recipes.detection.measuring import METRIC, HeldOutObjects
+from patchword.recipes.detection.model import check_masks, load_backbone_weights, plan_detector
+from patchword.recipes.detection.normalization import measured
+from patchword.recipes.detection.objective import DetectionObjective
+from patchword.recipes.detection.recipe import DetectionRecipe
+from patchword.recipes.detection.summary import print_summary
+from patchword.training.loop import Validation
+from patchword.training.step import Objective
+from patchword.weights import save
+
+
+@dataclass(frozen=True)
+class DetectionTask:
+    """The task of a detection recipe, checked before anything is written."""
+
+    recipe: DetectionRecipe
+    model: Detector
+    train: DetectionBatches
+    held: HeldOutObjects
+    device: torch.device
+    unit: str = "images"
+    metric: str = METRIC
+    shapes_change: bool = True
+
+    def steps_per_epoch(self) -> int:
+        return self.train.steps_per_epoch()
+
+    def data(self, epoch: int, first: int, group: WorkSharing = SINGLE) -> Iterator[ObjectBatch]:
+        return self.train.epoch(epoch, self.recipe.seed, first, group)
+
+    def objective(self, forward: Callable[[Any], Any]) -> Objective:
+        return DetectionObjective(self.model, detection_loss(self.model.card.model))
+
+    def validate(self, group: WorkSharing = SINGLE) -> Validation:
+        return self.held.validate(self.model, pick_precision(self.recipe.precision, self.device), group)
+
+    def save(self, folder: Path) -> None:
+        save(self.model, folder)
+
+    def fingerprint(self) -> dict[str, Any]:
+        source = self.train.source
+        return {"name": source.name, "samples": len(source), "fingerprint": source.fingerprint()}
+
+
+def open_data(recipe: DetectionRecipe, channels: int, progress: Progress | None = None) -> DetectionSplits:
+    """Read the annotations and the headers of the images; no image is decoded yet."""
+    recipe.check_data_given()
+    return open_splits(recipe.data, recipe.validation, recipe.format, channels, progress)
+
+
+def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:
+    """Read the annotations and build the detector."""
+    device, plan = pick_device(recipe.device), plan_detector(recipe)
+    with console.status(f"reading {recipe.data}") as status:
+
+        def show(done: int, of: int) -> None:
+            status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
+
+        splits = open_data(recipe, plan.channels, show)
+    for line in skipped_lines(splits.skipped):
+        console.print(line, highlight=False, markup=False)
+    check_masks(plan, splits, recipe.data)
+    torch.manual_seed(recipe.seed)
+    detector = plan.build(splits.train.classes)
+    if plan.weights is None:
+        detector.card = replace(detector.card, normalization=measured(splits.train))
+    loaded = load_backbone_weights(detector, recipe.backbone_weights)
+    print_summary(recipe, plan, detector, splits, loaded, device, console)
+    detector.to(device)
+    if device.type == "cuda":
+        detector.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # the faster layout
+    config = detector.card.config
+    transform = recipe.augmentation.made(config["min_size"], config["max_size"])
+    batches = DetectionBatches(
+        splits.train, recipe.batch_size, detector.card.normalization, device, transform, plan.predicts_masks
+    )
+    held = HeldOutObjects(
+        replace(batches, source=splits.validation, transform=resizing(detector)), detection_loss(detector.card.model)
+    )
+    return DetectionTask(recipe, detector, batches, held, device)
