@@ -74,6 +74,28 @@ class Detections(_Batch):
     scores: Tensor
     masks: Tensor | None = None
 
+    @classmethod
+    def of(
+        cls,
+        boxes: Sequence[Tensor],
+        labels: Sequence[Tensor],
+        scores: Sequence[Tensor],
+        sizes: Tensor,
+        masks: Sequence[Tensor] | None = None,
+    ) -> Self:
+        """Return the detections of images, given per image, sorted by score; there is room for at least one.
+
+        boxes: (detections, 4). labels, scores: (detections,). masks: (detections, rows, columns), cells of the boxes.
+        """
+        room = max([1, *map(len, boxes)])
+        valid = torch.stack([torch.arange(room, device=one.device) < len(one) for one in boxes])
+        orders = [one.argsort(descending=True, stable=True) for one in scores]
+
+        def ranked(parts: Sequence[Tensor]) -> Tensor:
+            return _padded([part[order] for part, order in zip(parts, orders, strict=True)], room)
+
+        return cls(ranked(boxes), ranked(labels), valid, sizes, ranked(scores), ranked(masks) if masks else None)
+
 
 def take(values: Tensor, index: Tensor) -> Tensor:
     """Return values by their index in each image: (batch, n, ...), (batch, m) -> (batch, m, ...)."""

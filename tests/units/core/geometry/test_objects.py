@@ -45,3 +45,17 @@ def test_a_batch_moves_to_a_device_as_a_whole():
 def test_values_are_taken_by_their_index_in_each_image():
     values = torch.arange(12).view(2, 3, 2)
     assert take(values, torch.tensor([[2, 0], [1, 1]])).tolist() == [[[4, 5], [0, 1]], [[8, 9], [8, 9]]]
+
+
+def test_detections_given_per_image_are_sorted_and_padded():
+    boxes = [torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]), torch.zeros(0, 4)]
+    labels = [torch.tensor([1, 2]), torch.zeros(0, dtype=torch.long)]
+    scores = [torch.tensor([0.25, 0.75]), torch.zeros(0)]
+    masks = [torch.stack([torch.zeros(2, 2), torch.ones(2, 2)]), torch.zeros(0, 2, 2)]
+    found = Detections.of(boxes, labels, scores, SIZES, masks)
+    assert found.scores.tolist() == [[0.75, 0.25], [0, 0]]
+    assert found.labels.tolist() == [[2, 1], [0, 0]]
+    assert found.boxes[0, 0].tolist() == [5, 6, 7, 8]
+    assert found.valid.tolist() == [[True, True], [False, False]]
+    assert found.masks[0, 0].all()
+    assert Detections.of(boxes, labels, scores, SIZES).masks is None
