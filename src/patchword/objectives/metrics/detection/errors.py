@@ -63,18 +63,21 @@ class DetectionErrors:
     @property
     def missed(self) -> Flags:
         """Objects that no detection took."""
-        return np.logical_and(self.object_match == NONE, ~self.crowd)
+        missed: Flags = (self.object_match == NONE) & ~self.crowd
+        return missed
 
     @property
     def false(self) -> Flags:
         """Counted detections without an object."""
-        return np.logical_and(self.detection_match == NONE, self.counted)
+        false: Flags = (self.detection_match == NONE) & self.counted
+        return false
 
     @property
     def confused(self) -> Flags:
         """Detections of an object of another class."""
         true = np.append(self.object_label, NONE)[self.detection_match]
-        return np.logical_and(self.detection_match != NONE, true != self.detection_label)
+        confused: Flags = (self.detection_match != NONE) & (true != self.detection_label)
+        return confused
 
     @cached_property
     def per_image(self) -> Indices:

@@ -1,0 +1,1 @@
+"""Drawn detections: boxes, masks and labels on images, truth beside prediction."""
