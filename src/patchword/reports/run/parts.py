@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 import torch
+from torch import nn
 
 from patchword import __version__
 from patchword.analysis.cost import Cost
-from patchword.layers import Model
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import Recipe
 from patchword.reports.plots import figures, page
@@ -89,7 +89,7 @@ def _curve(metrics: Records, field: str, scale: float, unit: str, metric: str) -
     return page.figure(page.embedded("svg+xml", svg), alternative, kind="card")
 
 
-def origin_section(run: Run, recipe: Recipe, origin: str, model: Model) -> str:
+def origin_section(run: Run, recipe: Recipe, origin: str, model: nn.Module) -> str:
     """Return how to repeat the run. origin: where its data are from, in a sentence."""
     folder = shlex.quote(str(run.folder))
     commands = (
