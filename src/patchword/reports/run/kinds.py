@@ -12,6 +12,7 @@ from typing import Any
 from patchword.core.files import write_text
 from patchword.recipes.recipe_kind import Evaluation
 from patchword.recipes.run import Run
+from patchword.reports.run.detection import detection_report
 from patchword.reports.run.elmo import elmo_report
 from patchword.reports.run.frozen_vectors import vectors_report
 from patchword.reports.run.image import image_report
@@ -46,6 +47,7 @@ REPORTS: Mapping[str, KindReport] = MappingProxyType(
         "translation": KindReport(translation_report),
         "elmo": KindReport(elmo_report, held_out_lines),
         "image-pretraining": KindReport(image_pretraining_report),
+        "detection": KindReport(detection_report),
     }
 )
 
