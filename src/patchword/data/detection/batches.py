@@ -30,14 +30,14 @@ class ObjectBatch:
     """Images and their objects on the device.
 
     images: (batch, channels, height, width), normalized and padded. samples: (batch,), their indices in the data set.
-    seed, epoch: of the run. group: the processes that share the batch.
+    seed: of the run. pass_: number of the pass over the data. group: the processes that share the batch.
     """
 
     images: Tensor
     targets: Targets
     samples: Tensor
     seed: int
-    epoch: int
+    pass_: int
     group: WorkSharing = SINGLE
 
     @property
@@ -58,19 +58,21 @@ class ObjectBatch:
         return found
 
     def keys(self) -> Callable[[tuple[int, int], torch.device], Tensor]:
-        """Return a function of shape and device: random keys that depend on seed, epoch, image, box and call only."""
+        """Return a function of shape and device: random keys that depend on seed, pass, image, box and call only."""
         samples, calls = to_device(self.samples, self.device), iter(range(_KEYS, _KEYS + 100))
 
         def draw(shape: tuple[int, int], device: torch.device) -> Tensor:
             boxes = torch.arange(shape[1], device=device)
-            return uniform(self.seed, self.epoch, samples[:, None] * _BOXES + boxes, next(calls))
+            return uniform(self.seed, self.pass_, samples[:, None] * _BOXES + boxes, next(calls))
 
         return draw
 
 
 @dataclass(frozen=True, eq=False)
 class DetectionBatches:
-    """The batches of one split. transform: resizes and augments each sample. masks: whether the batches have masks."""
+    """The batches of one split. transform: resizes and augments each sample. masks: whether the batches have masks.
+    passes: over the images in each epoch.
+    """
 
     source: DetectionSource
     size: int
@@ -78,19 +80,23 @@ class DetectionBatches:
     device: torch.device
     transform: Transform
     masks: bool = True
+    passes: int = 1
 
     def steps_per_epoch(self) -> int:
-        return max(1, len(self.source) // self.size)
+        return self.passes * max(1, len(self.source) // self.size)
 
     def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[ObjectBatch]:
         """Yield this process's part of the batches of one epoch, from number `first`; an incomplete last batch is
         dropped."""
-        parts = list(order(seed, epoch, len(self.source)).split(self.size))[: self.steps_per_epoch()][first:]
-        return self._batches([group.share(part) for part in parts], seed, epoch, group)
+        steps = self.steps_per_epoch() // self.passes
+        passes = range(epoch * self.passes, (epoch + 1) * self.passes)
+        ordered = ((one, order(seed, one, len(self.source)).split(self.size)[:steps]) for one in passes)
+        parts = [(one, group.share(part)) for one, whole in ordered for part in whole]
+        return self._batches(parts[first:], seed, group)
 
     def whole(self) -> Iterator[ObjectBatch]:
         """Yield batches of every image once, in order."""
-        return self._batches(torch.arange(len(self.source)).split(self.size), 0, 0, SINGLE)
+        return self._batches([(0, part) for part in torch.arange(len(self.source)).split(self.size)], 0, SINGLE)
 
     def batch(self, samples: Sequence[Sample], index: Tensor) -> ObjectBatch:
         """Return samples as a batch on the device."""
@@ -102,18 +108,19 @@ class DetectionBatches:
             pixels = pixels.contiguous(memory_format=torch.channels_last)  # the faster layout of convolutions
         return ObjectBatch(pixels, targets.to(self.device), index, 0, 0)
 
-    def _batches(self, parts: Sequence[Tensor], seed: int, epoch: int, group: WorkSharing) -> Iterator[ObjectBatch]:
+    def _batches(self, parts: Sequence[tuple[int, Tensor]], seed: int, group: WorkSharing) -> Iterator[ObjectBatch]:
+        """Yield batches. parts: the number of the pass and the samples of each batch."""
         with ThreadPoolExecutor(max_workers=cpu_count()) as pool:
 
-            def submit(part: Tensor) -> list[Future[Sample]]:
-                return [pool.submit(self._sample, index, SampleDraws(seed, epoch, index)) for index in part.tolist()]
+            def submit(one: int, part: Tensor) -> list[Future[Sample]]:
+                return [pool.submit(self._sample, index, SampleDraws(seed, one, index)) for index in part.tolist()]
 
-            pending = [submit(part) for part in parts[:_AHEAD]]
+            pending = [submit(*part) for part in parts[:_AHEAD]]
             try:
-                for number, part in enumerate(parts):
+                for number, (one, part) in enumerate(parts):
                     samples = [future.result() for future in pending.pop(0)]
-                    pending += [submit(later) for later in parts[number + _AHEAD : number + _AHEAD + 1]]
-                    yield replace(self.batch(samples, part), seed=seed, epoch=epoch, group=group)
+                    pending += [submit(*later) for later in parts[number + _AHEAD : number + _AHEAD + 1]]
+                    yield replace(self.batch(samples, part), seed=seed, pass_=one, group=group)
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 

@@ -64,6 +64,9 @@ class DetectionRecipe(Recipe):
         "", description="a trained image classifier that the backbone starts from: a run, a folder, a file or hf:NAME"
     )
     batch_size: int = Field(16, gt=0, description="images per optimizer step")
+    passes: int = Field(
+        1, gt=0, description="passes over the training images per epoch; for small sets, since each epoch is validated"
+    )
     augmentation: ObjectAugment = Field(ObjectAugment(), description="augmentation of training images")
 
     def located(self) -> Self:

@@ -11,6 +11,7 @@ from rich.console import Console
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.detection.batches import DetectionBatches, ObjectBatch
+from patchword.data.detection.caching import cached
 from patchword.data.detection.splits import DetectionSplits, open_splits
 from patchword.data.progress import Progress
 from patchword.data.skipping import skipped_lines
@@ -91,9 +92,16 @@ def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:
     config = detector.card.config
     transform = recipe.augmentation.made(config["min_size"], config["max_size"])
     batches = DetectionBatches(
-        splits.train, recipe.batch_size, detector.card.normalization, device, transform, plan.predicts_masks
+        cached(splits.train),
+        recipe.batch_size,
+        detector.card.normalization,
+        device,
+        transform,
+        plan.predicts_masks,
+        recipe.passes,
     )
     held = HeldOutObjects(
-        replace(batches, source=splits.validation, transform=resizing(detector)), detection_loss(detector.card.model)
+        replace(batches, source=cached(splits.validation), transform=resizing(detector)),
+        detection_loss(detector.card.model),
     )
     return DetectionTask(recipe, detector, batches, held, device)
