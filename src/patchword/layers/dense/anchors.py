@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.grid import Size, sides
+from patchword.layers.dense.constants import constant
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ def _anchor_boxes(anchors: Anchors, layout: Layout, device: torch.device) -> lis
 
 def _at_origin(anchors: Anchors, lengths: tuple[float, ...], device: torch.device) -> Tensor:
     """The anchors around (0, 0): (per cell, 4)."""
-    tall = torch.tensor(anchors.ratios, device=device).sqrt()[:, None]
-    length = torch.tensor(lengths, device=device)
+    tall = constant(anchors.ratios, torch.get_default_dtype(), device).sqrt()[:, None]
+    length = constant(lengths, torch.get_default_dtype(), device)
     corner = torch.stack([length / tall, length * tall], dim=-1).view(-1, 2) / 2
     boxes = torch.cat([-corner, corner], dim=-1)
     return boxes.round() if anchors.rounded else boxes

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.geometry.boxes import box_centers, clip_boxes
+from patchword.layers.dense.constants import constant
 
 
 @dataclass(frozen=True)
@@ -40,4 +41,4 @@ class BoxCoder:
         return boxes if sizes is None else clip_boxes(boxes, sizes)
 
     def _stds(self, like: Tensor) -> Tensor:
-        return torch.tensor(self.stds, dtype=like.dtype, device=like.device)
+        return constant(self.stds, like.dtype, like.device)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from patchword.core.geometry.objects import Detections
 from patchword.layers.dense.anchors import Anchors
 from patchword.layers.dense.box_coder import BoxCoder
+from patchword.layers.dense.constants import constant
 from patchword.layers.dense.dense_head import DenseHead, DenseOutput
 from patchword.layers.dense.fpn import Fpn
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
@@ -95,7 +96,7 @@ class Detector(ModuleWithCard):
         sizes: (batch, 2), height and width of each image without its padding; by default there is none.
         """
         if sizes is None:
-            sizes = torch.tensor([images.shape[-2:]] * len(images), device=images.device)
+            sizes = constant(images.shape[-2:], torch.long, images.device).repeat(len(images), 1)
         return self.detect(self.features(images), sizes)
 
     def detect(self, levels: Sequence[Tensor], sizes: Tensor) -> Detections:
