@@ -39,7 +39,7 @@ FULL = {"resnet-50": Sizes("resnet-50"), "swin-tiny": Sizes("swin-tiny")}
 TINY = (("width", 8), ("hidden", 16))
 QUICK = {
     "resnet-50": Sizes("resnet-18", 60, 90, 3, 20, 5, 8, (("width", 8),), TINY),
-    "swin-tiny": Sizes("swin-mini", 60, 90, 3, 20, 5, 8, (("channels", 3),), TINY),
+    "swin-tiny": Sizes("swin-tiny", 60, 90, 3, 20, 5, 8, (("width", 12), ("depths", [1, 1, 1, 1])), TINY),
 }
 
 

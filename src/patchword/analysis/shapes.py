@@ -7,9 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from patchword.analysis.cost.count import input_shape
+from patchword.analysis.cost.detection import SIZE, image_channels, run_parts
 from patchword.core.card import Card
 from patchword.layers import DropPath, Pattern, Position
 from patchword.models import REGISTRY
+from patchword.models.detection import create_detector
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,19 @@ def part_tree(card: Card) -> Part:
             module.register_forward_hook(lambda module, _, output: outputs.update({module: output}))
         model(example)
     return _part("", model, outputs, input_shape(example))
+
+
+@torch.no_grad()
+def detector_tree(card: Card, size: tuple[int, int] = SIZE) -> Part:
+    """Return the tree of a detector's parts, for one image of a height and width. Heads read their most boxes."""
+    with torch.device("meta"):
+        detector = create_detector(card.model, **card.config).eval()
+        images = torch.empty(1, image_channels(detector), *size)
+        outputs: dict[nn.Module, Any] = {}
+        for module in detector.modules():
+            module.register_forward_hook(lambda module, _, output: outputs.update({module: output}))
+        run_parts(detector, images, detector.proposer.rule.max_boxes, detector.rule.max_boxes)
+    return _part("", detector, outputs, tuple(images.shape))
 
 
 def _part(name: str, module: nn.Module, outputs: dict[nn.Module, Any], given: tuple[int, ...] = ()) -> Part:

@@ -1,13 +1,13 @@
 """Counts cost: the model runs once on the meta device, which has shapes but no values, and rules read the shapes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
 from torch import nn
 
-from patchword.analysis.cost.rules import FREE, RULES, TEXT_HEADS, Call, Kind, Line
+from patchword.analysis.cost.rules import FREE, RULES, TEXT_HEADS, Call, Kind, Line, Rule
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.text import Pair, Text
@@ -89,12 +89,12 @@ def count(card: Card, part: str = "", inputs: Input | None = None) -> Cost:
     with torch.device("meta"):
         model = REGISTRY.create(card.model, **card.config).eval()
         example = REGISTRY.example(card) if inputs is None else inputs
-        calls = _calls(model, example)
+        calls = calls_of(model, lambda: model(example))
     shape = input_shape(example)
     names = [name for name, _ in model.named_modules()]
     if part not in names:
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
-    lines = tuple(_named(line, card) for line in _lines(model.get_submodule(part), part, calls))
+    lines = tuple(_named(line, card) for line in module_lines(model.get_submodule(part), part, calls))
     cost = Cost(card.model, part, shape, lines)
     expected = sum(parameter.numel() for parameter in model.get_submodule(part).parameters())
     assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the model has {expected}"
@@ -122,7 +122,7 @@ def text_of(card: Card, tokens: int) -> Text:
 
 def lines_of(module: nn.Module, *inputs: Any) -> list[Line]:
     """Return the cost lines of any module made of our parts, run once on these inputs."""
-    return list(_lines(module, "", _calls(module, *inputs)))
+    return list(module_lines(module, "", calls_of(module, lambda: module(*inputs))))
 
 
 def blocks_of(card: Card) -> list[str]:
@@ -139,8 +139,8 @@ def _named(line: Line, card: Card) -> Line:
 
 
 @torch.no_grad()
-def _calls(model: nn.Module, *inputs: Any) -> dict[str, list[Call]]:
-    """Record every call of every part that has a rule; a part may run more than once."""
+def calls_of(model: nn.Module, run: Callable[[], object]) -> dict[str, list[Call]]:
+    """Record every call of every part that has a rule while `run` calls the model; a part may run more than once."""
     calls: dict[str, list[Call]] = {}
     handles = [
         module.register_forward_hook(
@@ -150,22 +150,25 @@ def _calls(model: nn.Module, *inputs: Any) -> dict[str, list[Call]]:
         if type(module) in RULES
     ]
     try:
-        model(*inputs)
+        run()
     finally:
         for handle in handles:
             handle.remove()
     return calls
 
 
-def _lines(module: nn.Module, part: str, calls: dict[str, list[Call]]) -> Iterable[Line]:
-    if type(module) in RULES:
+def module_lines(
+    module: nn.Module, part: str, calls: dict[str, list[Call]], rules: Mapping[type[nn.Module], Rule] = RULES
+) -> Iterable[Line]:
+    """Yield the cost lines of a module and its children. part: its name in the model."""
+    if type(module) in rules:
         # The table of a position bias is read by attention and never called itself.
         for number, call in enumerate(calls.get(part, [Call((), None)])):
-            for line in RULES[type(module)](part, module, call):
+            for line in rules[type(module)](part, module, call):
                 yield line if number == 0 else replace(line, parameters=None)  # weights count once
         return
     is_leaf = not any(True for _ in module.children())
     if any(True for _ in module.parameters(recurse=False)) or (is_leaf and not isinstance(module, FREE)):
         raise TypeError(f"no rule counts {type(module).__name__} at {part!r}; add one to analysis/cost/rules.py")
     for name, child in module.named_children():
-        yield from _lines(child, f"{part}.{name}" if part else name, calls)
+        yield from module_lines(child, f"{part}.{name}" if part else name, calls, rules)

@@ -10,6 +10,7 @@ from torch import nn
 
 from patchword.analysis.cost.attention_rules import additive, attention
 from patchword.analysis.cost.convolution_rules import convolution, filters, patches
+from patchword.analysis.cost.detection_rules import fixed_batch_norm, group_norm, transposed
 from patchword.analysis.cost.line import Call, Kind, Line
 from patchword.analysis.cost.linear_rules import TEXT_HEADS, linear, projection
 from patchword.analysis.cost.position_rules import flow, fourier, leading, offsets, positions, relative_vectors
@@ -52,12 +53,17 @@ from patchword.layers import (
 )
 from patchword.layers.convolution.depthwise import DepthwiseConv2d
 from patchword.layers.convolution.stem import ImageConv2d
+from patchword.layers.dense.backbones import FixedBatchNorm2d
 
-__all__ = ["FREE", "RULES", "TEXT_HEADS", "Call", "Kind", "Line"]
+__all__ = ["FREE", "RULES", "TEXT_HEADS", "Call", "Kind", "Line", "Rule"]
+
+Rule = Callable[[str, Any, Call], list[Line]]
 
 # Parts without parameters and matrix products.
 FREE = (
     nn.Identity,
+    nn.Sequential,  # an empty one
+    nn.ModuleList,
     nn.Dropout,
     nn.GELU,
     nn.ReLU,
@@ -82,7 +88,7 @@ FREE = (
     FromMemory,
 )
 
-RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
+RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: linear,
     LinearProjection: projection,
     ScaledDotProduct: attention,
@@ -98,6 +104,9 @@ RULES: dict[type[nn.Module], Callable[[str, Any, Call], list[Line]]] = {
     LearnedPositions: positions,
     LayerScale: scale,
     nn.BatchNorm2d: batch_norm,
+    FixedBatchNorm2d: fixed_batch_norm,
+    nn.GroupNorm: group_norm,
+    nn.ConvTranspose2d: transposed,
     RelativeTable: offsets,
     RelativeVectors: relative_vectors,
     FourierFeatures: fourier,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Download, Json, Settings, card_of, console, fetch_model
+from patchword.cli.models.cost_steps import print_steps
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +39,12 @@ def cost(
     tokens: Annotated[
         int | None, typer.Option("--tokens", min=1, help="Length of the text for text models; 128 by default.")
     ] = None,
+    size: Annotated[
+        str,
+        typer.Option(
+            "--size", metavar="HxW", help="Height and width of the images of a detector.", show_default="800x1280"
+        ),
+    ] = "",
     as_json: Json = False,
     settings: Settings = None,
     download: Download = False,
@@ -45,15 +52,19 @@ def cost(
     """Count the parameters and MACs of a model, a block or any part, and show the calculation.
 
     --formula compares global, window, cross-shaped and pale attention; without MODEL, for the first stage of swin-tiny.
+    For a detector, anchors and boxes are counted, too.
 
     Examples:
 
       patchword cost vit-base-16
       patchword cost vit-base-16 --block 0 --steps
       patchword cost bert-base --tokens 512
+      patchword cost mask-rcnn --set backbone=swin-tiny --size 800x1280
       patchword cost swin-tiny --formula --out formulas
     """
     from patchword.analysis.cost import count, text_of
+    from patchword.cli.models.detectors import is_detector, show_detector_cost
+    from patchword.cli.models.export import read_size
     from patchword.cli.models.formula import formula as show_formula
     from patchword.core.errors import UserError
 
@@ -68,6 +79,13 @@ def cost(
         raise UserError("--out needs --formula", expected="--formula --out FOLDER")
     if model is None:
         raise UserError("no model was named", expected="MODEL, or --formula", hint="`patchword models` lists all")
+    if is_detector(model):
+        if block is not None or tokens is not None:
+            raise UserError(f"{model!r} is a detector", expected="no --block or --tokens", hint="--part backbone")
+        show_detector_cost(model, settings, part, read_size(size), steps or bool(part), as_json)
+        return
+    if size:
+        raise UserError("--size is for detectors", hint="the input size of an image model: --set image=384")
     if block is not None and part:
         raise UserError("--block and --part exclude each other", expected="one of them")
     card = card_of(model, settings)
@@ -106,7 +124,7 @@ def print_cost(out: "Console", chosen: "Cost", steps: bool, mlp_ratio: str = "")
         f"[bold]{chosen.model}[/bold]{f', {chosen.part}' if chosen.part else ''}, input {size}\n", highlight=False
     )
     if steps:
-        _print_steps(out, chosen)
+        print_steps(out, chosen)
     else:
         _print_parts(out, chosen)
     kinds: dict[Kind, str] = {
@@ -123,21 +141,6 @@ def print_cost(out: "Console", chosen: "Cost", steps: bool, mlp_ratio: str = "")
         out.print(f"  {'MLP ratio':<20}{mlp_ratio:>20}", highlight=False)
     out.print()
     out.print(f"[dim]MACs: {CONVENTION}[/dim]", highlight=False)
-
-
-def _print_steps(out: "Console", chosen: "Cost") -> None:
-    for title, attribute in (("MACs", "macs"), ("Parameters", "parameters")):
-        lines = [(line.label, getattr(line, attribute)) for line in chosen.lines if getattr(line, attribute)]
-        width = max((len(label) for label, _ in lines), default=0)
-        out.print(f"[bold]{title}[/bold]")
-        for label, expression in lines:
-            out.print(f"  {label:<{width}}  {expression.working()}", highlight=False)
-        out.print()
-    letters = ", ".join(
-        f"{name} = {' or '.join(str(value) for value in values)} ({meaning})"
-        for name, (values, meaning) in chosen.symbols().items()
-    )
-    out.print(f"[dim]{letters}[/dim]\n", highlight=False)
 
 
 def _print_parts(out: "Console", chosen: "Cost") -> None:

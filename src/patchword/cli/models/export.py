@@ -65,7 +65,7 @@ def export(
         if path.suffix != suffix:
             raise UserError(f"cannot export to {path}", expected=f"a name that ends in {suffix}")
         FORMATS[suffix].require()
-    sides, count = _size(size), _batch(batch)
+    sides, count = read_size(size), _batch(batch)
     fetch_model(model, download)
     found, remarks, out = model_of(model, settings), {}, console()
     if int8 and (program or REGISTRY.reads_images(found.card.model)):
@@ -83,7 +83,8 @@ def export(
         _print(out, write(found, path, size=sides, batch=count, int8=int8, tolerance=tolerance, remarks=remarks))
 
 
-def _size(text: str) -> tuple[int, int] | None:
+def read_size(text: str) -> tuple[int, int] | None:
+    """Parse HEIGHTxWIDTH; an empty text is None."""
     from patchword.core.errors import UserError
 
     height, _, width = text.lower().partition("x")

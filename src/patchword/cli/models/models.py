@@ -22,7 +22,7 @@ def models(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the models: name, parameters, MACs at the default input size, paper.
+    """List the models: name, parameters, MACs at the default input size, paper; then the detectors.
 
     Examples:
 
@@ -33,8 +33,7 @@ def models(
     if pretrained:
         _checkpoints(pattern, as_json)
         return
-    from rich.table import Table
-
+    from patchword.cli.models.detectors import detector_rows, print_detectors
     from patchword.core.errors import UserError
     from patchword.models import REGISTRY
 
@@ -45,11 +44,21 @@ def models(
         rows.append(
             {"name": name, "parameters": variant.parameters, "macs": variant.macs, "input": size, "paper": family.paper}
         )
-    if not rows:
+    detectors = detector_rows(pattern)
+    if not rows and not detectors:
         raise UserError(f"no model matches {pattern!r}", hint="`patchword models` lists all")
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        typer.echo(json.dumps([*rows, *detectors], indent=2))
         return
+    if rows:
+        _print_models(rows)
+    if detectors:
+        print_detectors(detectors)
+
+
+def _print_models(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
     table = Table(caption="MACs: multiply-accumulates per input (papers often call them FLOPs)", caption_justify="left")
     for title in ("model", "parameters", "MACs", "input", "paper"):
         table.add_column(title, justify="right" if title in ("parameters", "MACs", "input") else "left", no_wrap=True)

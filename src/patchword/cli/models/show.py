@@ -17,18 +17,23 @@ def show(model: Model, settings: Settings = None, download: Download = False) ->
 
       patchword show swin-tiny
       patchword show vit-base-16 --set image=384
+      patchword show mask-rcnn --set backbone=swin-tiny
     """
     from rich.tree import Tree
 
-    from patchword.analysis.shapes import part_tree
+    from patchword.analysis.shapes import detector_tree, part_tree
+    from patchword.cli.models.detectors import detector_card, is_detector
 
     fetch_model(model, download)
-    card = card_of(model, settings)
-    root = part_tree(card)
+    detects = is_detector(model)
+    card = detector_card(model, settings) if detects else card_of(model, settings)
+    root = detector_tree(card) if detects else part_tree(card)
     tree = Tree(f"[bold]{card.model}[/bold]  {root.parameters:,} parameters")
     _grow(tree, root)
     out = console(120)
     out.print(tree, highlight=False)
+    if detects:
+        out.print("[dim]a head that runs on every level has the shape of the coarsest one[/dim]")
     shapes = "(batch, tokens, width), (batch, classes), or (batch, width, rows, columns) for a map"
     out.print(f"[dim]input {_shape(root.input)}; shapes are {shapes}[/dim]", highlight=False)
 

@@ -1,0 +1,216 @@
+"""Counts the cost of detectors: backbone, neck, a head over all anchors, and heads that read a number of boxes."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import log2
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from patchword.analysis.cost.count import Cost, calls_of, module_lines
+from patchword.analysis.cost.detection_rules import box_convolution, box_linear, level_convolution, level_scales
+from patchword.analysis.cost.line import Call, Line
+from patchword.analysis.cost.rules import RULES
+from patchword.core.card import Card
+from patchword.core.errors import UserError, nearest
+from patchword.layers.dense.detector import Detector
+from patchword.layers.dense.roi_heads import BoxHead, MaskHead
+from patchword.models.detection import create_detector
+
+SIZE = (800, 1280)  # height and width of the images of published FLOPs
+CONVENTION = (
+    "Published FLOPs of detectors are MACs at 1280 x 800 pixels, counted with mmdet: 1,000 proposals go through each "
+    "box head and 100 boxes through each mask head. RoIAlign, norms, box decoding and non-maximum suppression are not "
+    "counted. Swin's published FLOPs include the padding of its windows: window_padding=attended."
+)
+
+
+class LevelAnchors(NamedTuple):
+    """The anchors of one level. stride: pixels per cell."""
+
+    name: str
+    stride: int
+    rows: int
+    columns: int
+    per_cell: int
+
+    @property
+    def count(self) -> int:
+        """The number of anchors."""
+        return self.rows * self.columns * self.per_cell
+
+    def working(self) -> str:
+        """Return e.g. "200 x 320 x 3 = 192,000"."""
+        return f"{self.rows} x {self.columns} x {self.per_cell} = {self.count:,}"
+
+
+class PartCost(NamedTuple):
+    """The sums of one part, for a table."""
+
+    title: str
+    macs: int
+    parameters: int
+
+
+@dataclass(frozen=True)
+class DetectorCost(Cost):
+    """The cost of a detector or a part of it.
+
+    backbone: its name. anchors: of each level. boxes, masks: boxes that each box head and each mask head reads, or 0 if
+    there is no such head.
+    """
+
+    backbone: str
+    anchors: tuple[LevelAnchors, ...]
+    boxes: int
+    masks: int
+
+    def parts(self) -> list[PartCost]:
+        """Return the sums of the stages of the backbone, the layers of the neck, the levels of the head and so on."""
+        sums: dict[str, tuple[int, int]] = {}
+        for line in self.lines:
+            title = self._title(line)
+            macs, parameters = sums.get(title, (0, 0))
+            more = line.macs.value if line.macs else 0, line.parameters.value if line.parameters else 0
+            sums[title] = macs + more[0], parameters + more[1]
+        return [PartCost(title, *both) for title, both in sums.items()]
+
+    def sections(self) -> list[PartCost]:
+        """Return the sums of backbone, neck, proposer, box heads and mask heads."""
+        titles = {"stages": "box heads", "masks": "mask heads"}
+        found = [self.below(name) for name in ("backbone", "neck", "proposer", "stages", "masks")]
+        return [PartCost(titles.get(one.part, one.part), one.macs, one.parameters) for one in found if one.lines]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of `Cost`, with the anchors, the numbers of boxes and the sums."""
+        anchors = [{**one._asdict(), "count": one.count, "working": one.working()} for one in self.anchors]
+        sums = {
+            what: [one._asdict() for one in found]
+            for what, found in (("sections", self.sections()), ("parts", self.parts()))
+        }
+        counted = {"backbone": self.backbone, "anchors": anchors, "boxes": self.boxes, "masks": self.masks}
+        return {**super().to_json(), **counted, "detector_convention": CONVENTION, **sums}
+
+    def _title(self, line: Line) -> str:
+        pieces = line.part.split(".")
+        if pieces[0] == "backbone":
+            inner = pieces[2:] if len(pieces) > 1 and pieces[1] == "backbone" else pieces[1:]
+            return f"backbone, stage {int(inner[1]) + 1}" if inner[0] == "stages" else f"backbone, {inner[0]}"
+        if pieces[0] == "proposer":
+            level = line.label.partition(":")[0]
+            return f"head, {level}" if level.startswith("P") else "head"
+        if pieces[0] in ("stages", "masks"):
+            kind, count = ("box", self.boxes) if pieces[0] == "stages" else ("mask", self.masks)
+            return f"{kind} head {int(pieces[1]) + 1}, {count:,} boxes"
+        return f"neck, {line.label}"
+
+
+def count_detector(card: Card, part: str = "", size: tuple[int, int] = SIZE) -> DetectorCost:
+    """Return the cost of a detector or one of its parts, for one image of a height and width.
+
+    >>> count_detector(create_detector("mask-rcnn", backbone="swin-tiny").card).macs
+    """
+    with torch.device("meta"):
+        detector = create_detector(card.model, **card.config).eval()
+        images = torch.empty(1, image_channels(detector), *size)
+    names = [name for name, _ in detector.named_modules()]
+    if part not in names:
+        raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
+    boxes, masks = detector.proposer.rule.max_boxes, detector.rule.max_boxes
+    shapes: list[tuple[int, int]] = []
+    calls = calls_of(detector, lambda: shapes.extend(run_parts(detector, images, boxes, masks)))
+    per_cell = detector.proposer.anchors.per_cell
+    strides = detector.proposer.strides
+    anchors = tuple(
+        LevelAnchors(_level(stride), stride, *shape, per_cell) for stride, shape in zip(strides, shapes, strict=True)
+    )
+    lines = tuple(line for line in _lines(detector, calls, anchors) if _is_below(line.part, part))
+    counts = boxes if detector.stages else 0, masks if detector.masks else 0
+    backbone = str(card.config["backbone"])
+    cost = DetectorCost(card.model, part, tuple(images.shape), lines, backbone, anchors, *counts)
+    expected = sum(parameter.numel() for parameter in detector.get_submodule(part).parameters())
+    assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the detector has {expected}"
+    return cost
+
+
+def _is_below(name: str, part: str) -> bool:
+    return not part or name == part or name.startswith(f"{part}.")
+
+
+def image_channels(detector: Detector) -> int:
+    """Return the channels of the images: those of the first convolution, or of the patch embedding."""
+    for module in detector.backbone.modules():
+        found = getattr(module, "channels", None) or getattr(module, "in_channels", None)
+        if isinstance(found, int):
+            return found
+    raise AssertionError("a backbone reads images")
+
+
+def run_parts(detector: Detector, images: Tensor, boxes: int, masks: int) -> list[tuple[int, int]]:
+    """Run all parts once, with boxes on the meta device; return the height and width of each level."""
+    levels = detector.features(images)
+    detector.proposer(levels)
+    for stage in cast(Sequence[BoxHead], detector.stages):
+        stage.pool = cast(Any, _NoPool(stage.pool.size))
+        stage(levels, images.new_empty(1, boxes, 4))
+    for head in cast(Sequence[MaskHead], detector.masks):
+        head.pool = cast(Any, _NoPool(head.pool.size))
+        head(levels, images.new_empty(1, masks, 4), images.new_empty(1, masks, dtype=torch.long))
+    return [(level.shape[-2], level.shape[-1]) for level in levels]
+
+
+@dataclass(frozen=True)
+class _NoPool:
+    """Features of boxes without a product, since RoIAlign is not counted."""
+
+    size: int
+
+    def __call__(self, levels: Sequence[Tensor], boxes: Tensor) -> Tensor:
+        return levels[0].new_empty(boxes.shape[1], levels[0].shape[1], self.size, self.size)
+
+
+def _lines(detector: Detector, calls: dict[str, list[Call]], anchors: Sequence[LevelAnchors]) -> Iterable[Line]:
+    yield from module_lines(detector.backbone, "backbone", calls)
+    for line in module_lines(detector.neck, "neck", calls):
+        yield replace(line, label=_neck_label(detector, line))
+    yield from _head_lines(detector, calls, anchors)
+    rules = {**RULES, nn.Conv2d: box_convolution, nn.Linear: box_linear}
+    yield from module_lines(detector.stages, "stages", calls, rules)
+    yield from module_lines(detector.masks, "masks", calls, rules)
+
+
+def _neck_label(detector: Detector, line: Line) -> str:
+    """Return e.g. "lateral of C3, convolution 1 x 1"."""
+    _, kind, index = line.part.split(".")
+    laterals = len(detector.neck.lateral)
+    if kind == "downsample":
+        return f"{_level(detector.proposer.strides[laterals + int(index)])}, {line.label}, stride 2"
+    level = _level(detector.proposer.strides[int(index)])
+    return f"{'lateral of ' + level.replace('P', 'C') if kind == 'lateral' else 'output ' + level}, {line.label}"
+
+
+def _head_lines(detector: Detector, calls: dict[str, list[Call]], anchors: Sequence[LevelAnchors]) -> Iterable[Line]:
+    """Yield the lines of the dense head: every convolution runs on every level, with the same weights."""
+    head, name = detector.proposer.head, "proposer.head"
+    yield from level_scales(name, head)
+    found: list[list[Line]] = [[] for _ in anchors]
+    for inner, module in head.named_modules():
+        part = f"{name}.{inner}"
+        for number, call in enumerate(calls.get(part, [])):
+            level = f"{anchors[number].name} (stride {anchors[number].stride})"
+            if isinstance(module, nn.Conv2d):
+                lines = [level_convolution(part, module, call, head, anchors[number].per_cell)]
+            else:
+                lines = RULES[type(module)](part, module, call)
+            for line in lines:
+                weights = line.parameters if number == 0 else None  # weights count once
+                if line.macs or weights:
+                    found[number].append(replace(line, label=f"{level}: {line.label}", parameters=weights))
+    for lines in found:
+        yield from lines
+
+
+def _level(stride: int) -> str:
+    """Return the name of a level: P2 has a stride of 4."""
+    return f"P{round(log2(stride))}"

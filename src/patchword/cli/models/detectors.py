@@ -1,0 +1,139 @@
+"""Detectors in the verbs about models: found by name or in a saved folder, listed, and counted."""
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+
+from patchword.cli.common import console, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from patchword.analysis.cost.detection import DetectorCost
+    from patchword.core.card import Card
+
+
+def is_detector(model: str) -> bool:
+    """Return whether a name or a saved folder is a detector."""
+    from patchword.models import REGISTRY
+    from patchword.models.detection import DETECTORS
+    from patchword.weights.hub.cache import local_path
+
+    if model in DETECTORS or model in REGISTRY.names():
+        return model in DETECTORS
+    return _saved_name(local_path(model) / "config.json") in DETECTORS
+
+
+def _saved_name(path: "Path") -> object:
+    """Return the model that a config.json names, if it is ours."""
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return described.get("model") if isinstance(described, dict) else None
+
+
+def detector_card(model: str, settings: "Iterable[str] | None") -> "Card":
+    """Return the card of a detector by name or from a saved folder, with some fields changed."""
+    import torch
+
+    from patchword.models.detection import DETECTORS, create_detector
+    from patchword.weights import load
+
+    overrides = fields_of(settings or ())
+    if model not in DETECTORS:
+        return load(model, **overrides).card
+    with torch.device("meta"):
+        return create_detector(model, **overrides).card
+
+
+def detector_rows(pattern: str) -> list[dict[str, Any]]:
+    """Return the detectors that match a shell pattern, with counts for their default backbone."""
+    from fnmatch import fnmatchcase
+
+    from patchword.analysis.cost.detection import count_detector
+    from patchword.models.detection import DETECTORS
+
+    rows = []
+    for name, family in DETECTORS.items():
+        if fnmatchcase(name, pattern):
+            cost = count_detector(detector_card(name, ()))
+            rows.append(
+                {
+                    "name": name,
+                    "title": family.title,
+                    "backbone": family.config.backbone,
+                    "parameters": cost.parameters,
+                    "macs": cost.macs,
+                    "input": list(cost.input[1:]),
+                    "paper": family.paper,
+                }
+            )
+    return rows
+
+
+def print_detectors(rows: "list[dict[str, Any]]") -> None:
+    """Print the table of detectors."""
+    from rich.table import Table
+
+    caption = (
+        "Detectors take any image model as their backbone: --set backbone=swin-tiny. MACs: 1,000 boxes through each "
+        "box head, 100 through each mask head"
+    )
+    table = Table(title="detectors", title_justify="left", caption=caption, caption_justify="left")
+    for title in ("model", "name", "default backbone", "parameters", "MACs", "input", "paper"):
+        table.add_column(title, justify="right" if title in ("parameters", "MACs", "input") else "left", no_wrap=True)
+    for row in rows:
+        size = " x ".join(str(side) for side in row["input"])
+        counts = f"{row['parameters']:,}", f"{row['macs']:,}"
+        table.add_row(row["name"], row["title"], row["backbone"], *counts, size, row["paper"])
+    console(120).print(table)
+
+
+def show_detector_cost(
+    model: str, settings: "Iterable[str] | None", part: str, size: tuple[int, int] | None, steps: bool, as_json: bool
+) -> None:
+    """Count a detector and print the result, by part or with every step."""
+    from patchword.analysis.cost.detection import SIZE, count_detector
+
+    found = count_detector(detector_card(model, settings), part, size or SIZE)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        print_detector_cost(console(), found, steps)
+
+
+def print_detector_cost(out: "Console", found: "DetectorCost", steps: bool) -> None:
+    """Print the cost of a detector: parts or steps, anchors, numbers of boxes, sums."""
+    from patchword.analysis.cost import CONVENTION
+    from patchword.analysis.cost.detection import CONVENTION as OF_DETECTORS
+    from patchword.cli.models.cost_steps import print_steps
+
+    size = " x ".join(str(side) for side in found.input)
+    where = f", {found.part}" if found.part else ""
+    out.print(f"[bold]{found.model}[/bold], backbone {found.backbone}{where}, input {size}\n", highlight=False)
+    if steps:
+        print_steps(out, found)
+    _print_rows(out, found.parts(), "part")
+    _print_rows(out, [*found.sections(), ("total", found.macs, found.parameters)], "sum")
+    out.print(f"  anchors: {sum(one.count for one in found.anchors):,}", highlight=False)
+    for one in found.anchors:
+        out.print(f"    {one.name}, stride {one.stride}: {one.working()}", highlight=False)
+    if found.boxes:
+        out.print(f"  boxes through each box head: {found.boxes:,} (proposals per image)", highlight=False)
+    if found.masks:
+        out.print(f"  boxes through each mask head: {found.masks:,} (detections per image)", highlight=False)
+    out.print(f"\n[dim]MACs: {CONVENTION}\n{OF_DETECTORS}[/dim]", highlight=False)
+
+
+def _print_rows(out: "Console", rows: Any, title: str) -> None:
+    names = [row[0] for row in cast("list[tuple[str, int, int]]", rows)]
+    width = max(map(len, [title, *names])) + 2
+    out.print(f"  {title:<{width}}{'MACs':>18}{'parameters':>16}", highlight=False)
+    for name, macs, parameters in rows:
+        out.print(f"  {name:<{width}}{macs:>18,}{parameters:>16,}", highlight=False)
+    out.print()
