@@ -26,8 +26,12 @@ class _Batch:
         return self._each(lambda tensor: tensor[images])
 
     def to(self, device: torch.device | str) -> Self:
-        """Return the batch on a device."""
-        return self._each(lambda tensor: tensor.to(device))
+        """Return the batch on a device; a copy from pinned memory does not wait."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=tensor.is_pinned()))
+
+    def pin_memory(self) -> Self:
+        """Return the batch in pinned memory."""
+        return self._each(lambda tensor: tensor.pin_memory())
 
     def counts(self) -> Tensor:
         """Return the number of objects of each image: (batch,)."""

@@ -13,14 +13,14 @@ from patchword.core.device import to_device
 from patchword.core.geometry.objects import Targets
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.augmentation.augmentation import normalize
-from patchword.data.detection.collate import collate
+from patchword.data.detection.collate import DetectionBatch, collate
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.sources import DetectionSource
 from patchword.data.detection.transforms.chain import Transform
 from patchword.data.detection.transforms.draws import SampleDraws
 from patchword.data.randomness import order, uniform
 
-_AHEAD = 2  # batches that are read while one is trained on
+_AHEAD = 3  # batches that are read while one is trained on
 _KEYS = 600  # first purpose of the random keys of samplers
 _BOXES = 1 << 24  # more than the boxes of an image
 
@@ -100,29 +100,45 @@ class DetectionBatches:
 
     def batch(self, samples: Sequence[Sample], index: Tensor) -> ObjectBatch:
         """Return samples as a batch on the device."""
+        return self._on_device(self._joined(samples), index)
+
+    def _joined(self, samples: Sequence[Sample]) -> DetectionBatch:
+        """Join samples in memory from which a GPU copies."""
         if not self.masks:
             samples = [replace(sample, masks=None) for sample in samples]
-        images, targets = collate(samples)
-        pixels = normalize(to_device(images, self.device), self.normalization)
+        joined = collate(samples)
+        return joined.pinned() if self.device.type == "cuda" else joined
+
+    def _on_device(self, joined: DetectionBatch, index: Tensor) -> ObjectBatch:
+        pixels = normalize(joined.images.to(self.device, non_blocking=True), self.normalization)
         if self.device.type == "cuda":
             pixels = pixels.contiguous(memory_format=torch.channels_last)  # the faster layout of convolutions
-        return ObjectBatch(pixels, targets.to(self.device), index, 0, 0)
+        return ObjectBatch(pixels, joined.targets.to(self.device), index, 0, 0)
 
     def _batches(self, parts: Sequence[tuple[int, Tensor]], seed: int, group: WorkSharing) -> Iterator[ObjectBatch]:
         """Yield batches. parts: the number of the pass and the samples of each batch."""
-        with ThreadPoolExecutor(max_workers=cpu_count()) as pool:
+        # One thread per batch joins samples that the other threads read; each computes with one core.
+        with _threads(cpu_count() or 1) as readers, _threads(_AHEAD) as joiners:
 
-            def submit(one: int, part: Tensor) -> list[Future[Sample]]:
-                return [pool.submit(self._sample, index, SampleDraws(seed, one, index)) for index in part.tolist()]
+            def read(one: int, index: int) -> Sample:
+                return self.transform(self.source.sample(index), SampleDraws(seed, one, index))
+
+            def join(reads: Sequence[Future[Sample]]) -> DetectionBatch:
+                return self._joined([future.result() for future in reads])
+
+            def submit(one: int, part: Tensor) -> Future[DetectionBatch]:
+                return joiners.submit(join, [readers.submit(read, one, index) for index in part.tolist()])
 
             pending = [submit(*part) for part in parts[:_AHEAD]]
             try:
                 for number, (one, part) in enumerate(parts):
-                    samples = [future.result() for future in pending.pop(0)]
+                    joined = pending.pop(0).result()
                     pending += [submit(*later) for later in parts[number + _AHEAD : number + _AHEAD + 1]]
-                    yield replace(self.batch(samples, part), seed=seed, pass_=one, group=group)
+                    yield replace(self._on_device(joined, part), seed=seed, pass_=one, group=group)
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                for pool in (joiners, readers):
+                    pool.shutdown(wait=False, cancel_futures=True)
 
-    def _sample(self, index: int, draws: SampleDraws) -> Sample:
-        return self.transform(self.source.sample(index), draws)
+
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,))

@@ -9,7 +9,7 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.geometry.objects import Targets
 from patchword.data.detection.samples import Sample
-from patchword.data.detection.transforms.geometry import pad, rounded_up
+from patchword.data.detection.transforms.geometry import check_padded_size, rounded_up
 
 MULTIPLE = 32  # the largest stride of the usual backbones
 
@@ -19,6 +19,10 @@ class DetectionBatch(NamedTuple):
 
     images: Tensor
     targets: Targets
+
+    def pinned(self) -> "DetectionBatch":
+        """Return the batch in pinned memory, from which a copy to a GPU does not wait."""
+        return DetectionBatch(self.images.pin_memory(), self.targets.pin_memory())
 
 
 def collate(
@@ -37,22 +41,36 @@ def collate(
         rounded_up(max(sample.pixels.shape[side] for sample in samples), multiple) for side in (1, 2)
     )
     places = max(1, *(len(sample) for sample in samples)) if objects is None else objects
-    padded = [pad(sample, height, width) for sample in samples]
-    return DetectionBatch(torch.stack([sample.pixels for sample in padded]), _targets(padded, places))
+    for sample in samples:
+        check_padded_size(sample, height, width)
+    pixels = samples[0].pixels
+    images = pixels.new_zeros(len(samples), pixels.shape[0], height, width)
+    for image, sample in zip(images, samples, strict=True):
+        image[:, : sample.pixels.shape[1], : sample.pixels.shape[2]] = sample.pixels
+    return DetectionBatch(images, _targets(samples, places, (height, width)))
 
 
-def _targets(samples: Sequence[Sample], places: int) -> Targets:
+def _targets(samples: Sequence[Sample], places: int, size: tuple[int, int]) -> Targets:
     most = max(len(sample) for sample in samples)
     if most > places:
         raise UserError("an image has more objects than the batch has places", expected=f"at most {places}", got=most)
-    masks = [sample.masks for sample in samples if sample.masks is not None]
     return Targets(
         boxes=torch.stack([_padded(sample.boxes, places) for sample in samples]),
         labels=torch.stack([_padded(sample.labels, places) for sample in samples]),
         valid=torch.stack([torch.arange(places) < len(sample) for sample in samples]),
         sizes=torch.tensor([sample.size for sample in samples]),
-        masks=torch.stack([_padded(mask, places) for mask in masks]) if len(masks) == len(samples) else None,
+        masks=_masks([sample.masks for sample in samples], places, size),
     )
+
+
+def _masks(masks: Sequence[Tensor | None], places: int, size: tuple[int, int]) -> Tensor | None:
+    """Copy all masks into one tensor; None if a sample has none."""
+    found = torch.zeros(len(masks), places, *size, dtype=torch.bool)
+    for place, own in zip(found, masks, strict=True):
+        if own is None:
+            return None
+        place[: len(own), : own.shape[1], : own.shape[2]] = own
+    return found
 
 
 def _padded(values: Tensor, places: int) -> Tensor:

@@ -17,7 +17,7 @@ def roi_align_reference(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *
     strides, size, aligned, samples = rule
     pooled = []
     for level, (features, stride) in enumerate(zip(maps, strides, strict=True)):
-        rows, columns = _box_weights(boxes / stride, features.shape[-2:], size, aligned, samples)
+        rows, columns = _box_weights(_divided(boxes, stride), features.shape[-2:], size, aligned, samples)
         rows = rows * (levels == level)[..., None, None]
         rows, columns = rows.to(features.dtype), columns.to(features.dtype)
         pooled.append(torch.einsum("bnph,bchw,bnqw->bncpq", rows, features, columns))
@@ -31,6 +31,12 @@ def roi_align_masks_reference(
     rows, columns = _box_weights(boxes, masks.shape[-2:], size, aligned, samples)
     own = masks.gather(1, index[..., None, None].expand(-1, -1, *masks.shape[-2:])).to(rows.dtype)
     return rows @ own @ columns.transpose(-1, -2)
+
+
+def _divided(values: Tensor, by: float) -> Tensor:
+    """Divide with correct rounding. On a GPU, torch multiplies by the reciprocal of a Python number, and one unit in the
+    last place decides whether a sample at the border of a map counts."""
+    return values / values.new_full((), by)
 
 
 @torch.no_grad()
@@ -50,7 +56,7 @@ def axis_weights(start: Tensor, end: Tensor, bins: int, cells: int, aligned: boo
     samples: samples per bin, or None for ceil(bin size).
     """
     length = end - start if aligned else (end - start).clamp(min=1)
-    step = length / bins
+    step = _divided(length, bins)
     first = start[..., None] + torch.arange(bins, device=start.device) * step[..., None]
     if samples is None:
         return _adaptive_weights(first, step, cells)
@@ -60,7 +66,7 @@ def axis_weights(start: Tensor, end: Tensor, bins: int, cells: int, aligned: boo
 def _fixed_weights(first: Tensor, step: Tensor, cells: int, samples: int) -> Tensor:
     """Sum the hat functions of all samples. first: (..., bins), step: (...)."""
     offsets = torch.arange(samples, device=first.device) + 0.5
-    at = first[..., None] + offsets * (step / samples)[..., None, None]
+    at = first[..., None] + offsets * _divided(step, samples)[..., None, None]
     inside = (at >= -1) & (at <= cells)
     distance = at.clamp(0, cells - 1)[..., None] - torch.arange(cells, device=first.device)
     return ((1 - distance.abs()).clamp(min=0) * inside[..., None]).sum(dim=-2) / samples

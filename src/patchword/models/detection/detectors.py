@@ -20,6 +20,7 @@ from patchword.models.registry import configured
 _RATIOS = (0.5, 1.0, 2.0)
 _STDS = ((0.1, 0.1, 0.2, 0.2), (0.05, 0.05, 0.1, 0.1), (0.033, 0.033, 0.067, 0.067))  # of the stages of a cascade
 _UNIT = (1.0, 1.0, 1.0, 1.0)
+_GROUPS = 32  # of the group normalization of an ATSS
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,12 @@ def build_retinanet(c: OneStageConfig) -> Detector:
 
 def build_atss(c: OneStageConfig) -> Detector:
     """Build an ATSS: one square anchor per cell, group normalization, centerness, a learned scale per level."""
+    if c.width % _GROUPS or c.width < 2 * _GROUPS:
+        raise UserError(
+            "the width of an ATSS", expected=f"a multiple of {_GROUPS}, at least {2 * _GROUPS}", got=c.width
+        )
     rule = Selection(max_boxes=100, nms_threshold=0.6, score_threshold=0.05)
-    given = {"groups": 32, "levels": 5, "centerness": True}
+    given = {"groups": _GROUPS, "levels": 5, "centerness": True}
     return _one_stage(c, (8.0,), (1.0,), _coder(_STDS[0]), rule, "output", given)
 
 

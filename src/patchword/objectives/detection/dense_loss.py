@@ -15,7 +15,7 @@ from patchword.layers.dense.dense_head import DenseOutput
 from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigner
 from patchword.objectives.detection.losses import focal_loss, giou_loss
 from patchword.objectives.detection.sampler import RandomSampler
-from patchword.objectives.detection.shared_loss import ALONE, SharedLoss
+from patchword.objectives.detection.shared_loss import ONE_PROCESS, SharedLoss
 
 BoxLoss = Literal["l1", "smooth_l1", "giou"]
 SMOOTH = 1 / 9  # below this difference, smooth L1 is quadratic
@@ -47,7 +47,7 @@ class DenseLoss:
         anchors: Sequence[Tensor],
         coder: BoxCoder,
         targets: Targets,
-        shared: SharedLoss = ALONE,
+        shared: SharedLoss = ONE_PROCESS,
     ) -> Losses:
         """Return the losses of a batch: "class", "box", and "centerness" if the head predicts it."""
         assigned = self._assign(anchors, targets)

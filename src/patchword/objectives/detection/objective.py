@@ -12,7 +12,7 @@ from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
 from patchword.layers.dense.selection import Proposals
 from patchword.objectives.detection.dense_loss import DenseLoss, Losses
-from patchword.objectives.detection.shared_loss import ALONE, SharedLoss
+from patchword.objectives.detection.shared_loss import ONE_PROCESS, SharedLoss
 from patchword.objectives.detection.stage_loss import StageLoss, refined
 
 
@@ -26,12 +26,14 @@ class DetectionLoss:
     proposer: DenseLoss
     stages: tuple[StageLoss, ...] = ()
 
-    def __call__(self, detector: Detector, images: Tensor, targets: Targets, shared: SharedLoss = ALONE) -> Losses:
+    def __call__(
+        self, detector: Detector, images: Tensor, targets: Targets, shared: SharedLoss = ONE_PROCESS
+    ) -> Losses:
         """Return the losses of a batch by name; their sum is what a training step minimizes."""
         return self.on_levels(detector, detector.features(images), targets, shared)
 
     def on_levels(
-        self, detector: Detector, levels: Sequence[Tensor], targets: Targets, shared: SharedLoss = ALONE
+        self, detector: Detector, levels: Sequence[Tensor], targets: Targets, shared: SharedLoss = ONE_PROCESS
     ) -> Losses:
         """Return the losses from the maps of the neck."""
         proposer = detector.proposer

@@ -31,4 +31,4 @@ class SharedLoss:
     total: Callable[[Tensor], Tensor] = own_count
 
 
-ALONE = SharedLoss()
+ONE_PROCESS = SharedLoss()

@@ -15,7 +15,7 @@ from patchword.layers.dense.selection import Proposals
 from patchword.objectives.detection.assigners import MaxIouAssigner
 from patchword.objectives.detection.dense_loss import BoxLoss, Losses, box_losses
 from patchword.objectives.detection.sampler import RandomSampler
-from patchword.objectives.detection.shared_loss import ALONE, SharedLoss
+from patchword.objectives.detection.shared_loss import ONE_PROCESS, SharedLoss
 
 
 class BoxSamples(NamedTuple):
@@ -51,7 +51,7 @@ class StageLoss:
     mask_threshold: float | None = 0.5
 
     @torch.no_grad()
-    def sample(self, boxes: Tensor, valid: Tensor, targets: Targets, shared: SharedLoss = ALONE) -> BoxSamples:
+    def sample(self, boxes: Tensor, valid: Tensor, targets: Targets, shared: SharedLoss = ONE_PROCESS) -> BoxSamples:
         """Assign and sample boxes (batch, boxes, 4), with the boxes of the objects added in front."""
         assigned = self.assigner(boxes, targets.boxes, targets.valid, usable=valid)
         objects = torch.arange(1, targets.boxes.shape[1] + 1, device=boxes.device)
@@ -74,7 +74,7 @@ class StageLoss:
         deltas: Tensor,
         samples: BoxSamples,
         targets: Targets,
-        shared: SharedLoss = ALONE,
+        shared: SharedLoss = ONE_PROCESS,
     ) -> Losses:
         """Return the losses "class" and "box"; both are divided by the number of samples of the batch."""
         count = shared.total(samples.valid.sum()).clamp(min=1)
@@ -94,7 +94,7 @@ class StageLoss:
         levels: Sequence[Tensor],
         samples: BoxSamples,
         targets: Targets,
-        shared: SharedLoss = ALONE,
+        shared: SharedLoss = ONE_PROCESS,
     ) -> Tensor:
         """Return the loss of the masks, the mean over all cells of the boxes that have an object."""
         assert targets.masks is not None, "a mask head learns from masks"
