@@ -34,8 +34,10 @@ def roi_align_masks_reference(
 
 
 def _divided(values: Tensor, by: float) -> Tensor:
-    """Divide with correct rounding. On a GPU, torch multiplies by the reciprocal of a Python number, and one unit in the
-    last place decides whether a sample at the border of a map counts."""
+    """Divide with correct rounding; on a GPU, torch multiplies by the reciprocal of a Python number.
+
+    One unit in the last place decides whether a sample at the border of a map counts.
+    """
     return values / values.new_full((), by)
 
 
