@@ -1052,11 +1052,21 @@ def create(
     window_padding: Literal["masked", "attended"] = ...,
     min_size: int = ...,
     max_size: int = ...,
+    max_detections: int = ...,
+    rounded_anchors: bool = ...,
+    clamp_below: bool = ...,
+    batch_norm_eps: float | None = ...,
     masks: bool = ...,
     stages: Literal[1, 3] = ...,
     convolutions: int = ...,
     layers: int = ...,
     hidden: int = ...,
+    inner: int | None = ...,
+    class_agnostic: bool = ...,
+    aligned: bool = ...,
+    samples: int | Literal["adaptive"] = ...,
+    min_proposal_size: float = ...,
+    min_box_size: float = ...,
 ) -> Detector: ...
 @overload
 def create(
@@ -1072,7 +1082,16 @@ def create(
     window_padding: Literal["masked", "attended"] = ...,
     min_size: int = ...,
     max_size: int = ...,
+    max_detections: int = ...,
+    rounded_anchors: bool = ...,
+    clamp_below: bool = ...,
+    batch_norm_eps: float | None = ...,
     depth: int = ...,
+    groups: int = ...,
+    extra_from: Literal["input", "output"] = ...,
+    extra_relu: bool = ...,
+    integer_lengths: bool = ...,
+    rank_pairs: bool = ...,
 ) -> Detector: ...
 @overload
 def create(

@@ -10,7 +10,7 @@ ADDITIONS = {
         "models/__init__.py",
         "weights/names/layouts.py",
         "analysis/cost/rules.py",
-        "weights/io/loading.py",
+        "weights/io/building.py",
         "models/resize.py",
     },
     "a kernel": set(),

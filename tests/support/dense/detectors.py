@@ -1,7 +1,6 @@
 """Small detectors with the golden weights of mmdet, whose backbone returns the golden maps."""
 
 import json
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,29 +17,10 @@ from patchword.layers.dense.detector import Detector, Proposer
 from patchword.layers.dense.fpn import Fpn
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead, RoiPool
 from patchword.layers.dense.selection import Selection
+from patchword.weights.names.detection import mmdet
 
 FOLDER = Path(__file__).parents[2] / "golden"
 CLASSES, WIDTH, STRIDES = 5, 16, (4, 8, 16, 32)
-NAMES = [  # mmdet's names and ours
-    (r"neck\.lateral_convs\.(\d)\.conv\.", r"neck.lateral.\1."),
-    (r"neck\.fpn_convs\.(\d)\.conv\.", r"neck.output.\1."),
-    (r"rpn_head\.rpn_conv\.", "proposer.head.class_tower.0."),
-    (r"rpn_head\.rpn_cls\.", "proposer.head.class_output."),
-    (r"rpn_head\.rpn_reg\.", "proposer.head.box_output."),
-    (r"roi_head\.(bbox|mask)_head\.(?!\d)", r"roi_head.\1_head.0."),
-    (r"roi_head\.bbox_head\.(\d)\.shared_fcs\.(\d)\.", lambda m: f"stages.{m[1]}.linear.{2 * int(m[2])}."),
-    (r"roi_head\.bbox_head\.(\d)\.shared_convs\.(\d)\.conv\.", r"stages.\1.convolutions.\2.0."),
-    (r"roi_head\.bbox_head\.(\d)\.shared_convs\.(\d)\.bn\.", r"stages.\1.convolutions.\2.1."),
-    (r"roi_head\.bbox_head\.(\d)\.fc_cls\.", r"stages.\1.class_output."),
-    (r"roi_head\.bbox_head\.(\d)\.fc_reg\.", r"stages.\1.box_output."),
-    (r"roi_head\.mask_head\.(\d)\.convs\.(\d)\.conv\.", lambda m: f"masks.{m[1]}.convolutions.{2 * int(m[2])}."),
-    (r"roi_head\.mask_head\.(\d)\.upsample\.", r"masks.\1.upsample."),
-    (r"roi_head\.mask_head\.(\d)\.conv_logits\.", r"masks.\1.output."),
-    (r"bbox_head\.(?:retina|atss)_cls\.", "proposer.head.class_output."),
-    (r"bbox_head\.(?:retina|atss)_reg\.", "proposer.head.box_output."),
-    (r"bbox_head\.atss_centerness\.", "proposer.head.centerness_output."),
-]
-TOWERS = {"cls": "class_tower", "reg": "box_tower"}
 
 
 class GivenMaps(nn.Module):
@@ -92,35 +72,13 @@ def golden_detector(file: str, part: str = "") -> Golden:
     return Golden(tensors, config)
 
 
-def with_golden_weights(detector: Detector, golden: Golden, groups: bool = False) -> Detector:
-    """Load mmdet's tensors. groups: convolutions of the dense head are followed by group normalization."""
-    state, step = {}, 3 if groups else 2
-    for name, tensor in golden.tensors.items():
-        if name.startswith("weight.") and ".scales." not in name:
-            state[_ours(name.removeprefix("weight."), step)] = tensor
-    count = len(detector.neck.lateral)
-    extra = {
-        name: name.replace(f"neck.output.{level + count}.", f"neck.downsample.{level}.")
-        for level in range(2)
-        for name in state
-        if name.startswith(f"neck.output.{level + count}.")
-    }
-    state = {extra.get(name, name): tensor for name, tensor in state.items()}
-    if detector.proposer.head.scales is not None:
-        scales = [golden.tensors[f"weight.bbox_head.scales.{level}.scale"] for level in range(5)]
-        state["proposer.head.scales"] = torch.stack(scales)
-    detector.load_state_dict(state)
+def with_golden_weights(detector: Detector, golden: Golden) -> Detector:
+    """Load mmdet's tensors."""
+    theirs = {name.removeprefix("weight."): one for name, one in golden.tensors.items() if name.startswith("weight.")}
+    ours, unknown = mmdet.HEADS.to_ours(theirs)
+    assert not unknown, unknown
+    detector.load_state_dict(ours)
     return detector.eval()
-
-
-def _ours(name: str, step: int) -> str:
-    tower = re.match(r"bbox_head\.(cls|reg)_convs\.(\d)\.(conv|gn)\.", name)
-    if tower:
-        place = step * int(tower[2]) + (tower[3] == "gn")
-        return f"proposer.head.{TOWERS[tower[1]]}.{place}." + name[tower.end() :]
-    for pattern, ours in NAMES:
-        name = re.sub("^" + pattern, ours, name)
-    return name
 
 
 def proposer(border_rule: Selection | None = None) -> Proposer:
@@ -168,4 +126,4 @@ def one_stage(golden: Golden, system: str) -> Detector:
     rule = Selection(max_boxes=30, nms_threshold=0.6 if is_atss else 0.5, pre_nms_per_level=60, score_threshold=0.3)
     boxes = coder(0.1, 0.1, 0.2, 0.2) if is_atss else coder(1, 1, 1, 1)
     detector = Detector(GivenMaps(), neck, Proposer(head, anchors, boxes, strides, rule))
-    return with_golden_weights(detector, golden, groups=is_atss)
+    return with_golden_weights(detector, golden)

@@ -12,7 +12,7 @@ from patchword.analysis.cost import rules
 from patchword.core.errors import UserError
 from patchword.fusion.rules import fuse
 from patchword.models import REGISTRY
-from patchword.weights.io import loading
+from patchword.weights.io import building
 from patchword.weights.names import layouts
 from support.helpers import pixels, randomise
 from support.source_code import SOURCE, files, imported, tree_of
@@ -26,14 +26,14 @@ LINES = {
         layouts, "LAYOUTS", (*layouts.LAYOUTS, *toy_family.LAYOUTS)
     ),
     "analysis/cost/rules.py": lambda patch: patch.setitem(rules.RULES, toy_family.Gate, toy_family.gate_cost),
-    "weights/io/loading.py": lambda patch: patch.setattr(loading, "RESIZING", (*loading.RESIZING, "table")),
+    "weights/io/building.py": lambda patch: patch.setattr(building, "RESIZING", (*building.RESIZING, "table")),
 }
 # What each line is for.
 USES = {
     "models/__init__.py": lambda model, folder: patchword.create("toy-small"),
     "weights/names/layouts.py": lambda model, folder: patchword.save(model, folder, layout="authors"),
     "analysis/cost/rules.py": lambda model, folder: cost.count(model.card),
-    "weights/io/loading.py": lambda model, folder: patchword.load(patchword.save(model, folder), table=6),
+    "weights/io/building.py": lambda model, folder: patchword.load(patchword.save(model, folder), table=6),
 }
 
 

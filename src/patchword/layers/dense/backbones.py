@@ -77,6 +77,13 @@ def fix_batch_norms(module: nn.Module, kind: BatchNorms) -> None:
             fix_batch_norms(child, kind)
 
 
+def set_batch_norm_eps(module: nn.Module, eps: float | None) -> None:
+    """Set the eps of the batch norms inside a module, unless it is None."""
+    for norm in module.modules():
+        if isinstance(norm, nn.BatchNorm2d) and eps is not None:
+            norm.eps = eps
+
+
 def freeze_stages(backbone: Backbone, count: int) -> None:
     """Exclude the first stages, with their stems, from training."""
     for stage in backbone.stages[:count]:

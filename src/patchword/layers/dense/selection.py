@@ -24,6 +24,8 @@ class Selection:
         `max_boxes` of them remain, more candidates could add results of lower scores.
     sqrt_score: the score with a centerness is the square root of the product (the code of ATSS's authors), not the
         product itself (mmdet).
+    rank_pairs: a one-stage detector considers the best pairs of anchor and class of each level (torchvision,
+        detectron2), not all classes of the anchors with the best class (mmdet).
     """
 
     max_boxes: int
@@ -33,6 +35,7 @@ class Selection:
     min_size: float = 0.0
     max_candidates: int = 4096
     sqrt_score: bool = False
+    rank_pairs: bool = False
 
 
 class Proposals(NamedTuple):
@@ -70,6 +73,8 @@ def select_from_anchors(
     """Return the detections of a one-stage detector. Anchors are ranked by their best class, times centerness."""
     scores = output.logits.sigmoid()
     central = None if output.centerness is None else output.centerness.sigmoid()
+    if rule.rank_pairs:
+        return _select_pairs(output, torch.cat(list(anchors)), coder, sizes, rule, _ranked(scores, rule, central))
     ranked = scores.amax(dim=-1) if central is None else scores.amax(dim=-1) * central
     best = _best_per_level(ranked, output.counts, rule.pre_nms_per_level)
     boxes = coder.decode(torch.cat(list(anchors))[best.indices], take(output.deltas, best.indices), sizes)
@@ -88,20 +93,41 @@ def select_detections(
     factor: (batch, boxes), multiplies the scores after that comparison (centerness).
     """
     classes = scores.shape[-1]
-    eligible = (scores > rule.score_threshold) & valid[..., None]
-    ranked = scores if factor is None else scores * factor[..., None]
-    if factor is not None and rule.sqrt_score:
-        ranked = ranked.sqrt()
-    ranked = ranked.masked_fill(~eligible, -1).flatten(1)
+    ranked = _ranked(scores, rule, factor).masked_fill(~valid[..., None], -1).flatten(1)
     top = ranked.topk(min(rule.max_candidates, ranked.shape[1]), dim=1)
     labels, box = top.indices % classes, top.indices // classes
     chosen = take(boxes.flatten(1, 2), box if boxes.shape[2] == 1 else top.indices)
-    usable = (top.values >= 0) & _large(chosen, rule.min_size)
-    keep = nms(chosen, top.values, usable, rule.nms_threshold, labels)
-    final = top.values.masked_fill(~keep, -1).topk(min(rule.max_boxes, keep.shape[1]), dim=1)
+    return _suppress(chosen, top.values, labels, sizes, rule)
+
+
+def _select_pairs(
+    output: DenseOutput, anchors: Tensor, coder: BoxCoder, sizes: Tensor, rule: Selection, ranked: Tensor
+) -> Detections:
+    """Return the detections of a one-stage detector among the best pairs of anchor and class of each level."""
+    classes = ranked.shape[-1]
+    flat = ranked.flatten(1)
+    best = _best_per_level(flat, [count * classes for count in output.counts], rule.pre_nms_per_level)
+    labels, anchor = best.indices % classes, best.indices // classes
+    boxes = coder.decode(anchors[anchor], take(output.deltas, anchor), sizes)
+    return _suppress(boxes, flat.gather(1, best.indices), labels, sizes, rule)
+
+
+def _ranked(scores: Tensor, rule: Selection, factor: Tensor | None) -> Tensor:
+    """Return the scores, times the factor, and -1 where the score alone is too low."""
+    product = scores if factor is None else scores * factor[..., None]
+    if factor is not None and rule.sqrt_score:
+        product = product.sqrt()
+    return product.masked_fill(~(scores > rule.score_threshold), -1)
+
+
+def _suppress(boxes: Tensor, scores: Tensor, labels: Tensor, sizes: Tensor, rule: Selection) -> Detections:
+    """Return the best of pairs of box and class, after non-maximum suppression. Scores below 0 are not used."""
+    usable = (scores >= 0) & _large(boxes, rule.min_size)
+    keep = nms(boxes, scores, usable, rule.nms_threshold, labels)
+    final = scores.masked_fill(~keep, -1).topk(min(rule.max_boxes, keep.shape[1]), dim=1)
     index = final.indices
     return Detections(
-        take(chosen, index), labels.gather(1, index), keep.gather(1, index), sizes, final.values.clamp(min=0)
+        take(boxes, index), labels.gather(1, index), keep.gather(1, index), sizes, final.values.clamp(min=0)
     )
 
 

@@ -9,6 +9,7 @@ from patchword.layers.dense.backbones import (
     drop_prefix,
     fix_batch_norms,
     freeze_stages,
+    set_batch_norm_eps,
 )
 from patchword.layers.dense.padded_windows import attend_to_padding, has_windows
 from patchword.layers.pyramid import Backbone
@@ -40,6 +41,7 @@ def prepare(backbone: Backbone, c: DetectorConfig) -> None:
     """Change the stages of a classifier to those of a detector: frozen parts, batch norms, no [CLS], window padding."""
     convolutional = all(isinstance(stage, ConvStage) for stage in backbone.stages)
     freeze_stages(backbone, (1 if convolutional else 0) if c.frozen is None else c.frozen)
+    set_batch_norm_eps(backbone, c.batch_norm_eps)
     fix_batch_norms(backbone, c.batch_norms)
     drop_prefix(backbone)
     if c.window_padding == "attended":

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from patchword.layers.dense.backbones import BatchNorms
 
@@ -21,6 +21,12 @@ class DetectorConfig:
         weights) or not.
     min_size, max_size: an image is resized so that its shorter side has min_size pixels, unless its longer side then
         has more than max_size.
+    max_detections: most objects per image.
+
+    Fields in which libraries differ; the defaults are mmdet's, and `load` sets those of a file.
+    rounded_anchors: round the corners of the anchors to integers (torchvision).
+    clamp_below: limit how much smaller than its anchor a box may be (mmdet).
+    batch_norm_eps: of the batch norms of the backbone, if not its own (0 in torchvision's published weights).
     """
 
     backbone: str = "resnet-50"
@@ -32,6 +38,10 @@ class DetectorConfig:
     window_padding: Literal["masked", "attended"] = "masked"
     min_size: PositiveInt = 800
     max_size: PositiveInt = 1333
+    max_detections: PositiveInt = 100
+    rounded_anchors: bool = False
+    clamp_below: bool = True
+    batch_norm_eps: NonNegativeFloat | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +49,10 @@ class RcnnConfig(DetectorConfig):
     """Sizes of Faster, Mask and Cascade R-CNN.
 
     convolutions, layers, hidden: 3x3 convolutions, linear layers and their width in a box head.
+    inner: channels of the convolutions of box and mask heads; None: those of the neck.
+    class_agnostic: one box for all classes instead of one per class.
+    aligned, samples: the rule of RoIAlign (torchvision: not aligned, 2 samples).
+    min_proposal_size, min_box_size: least sides in pixels of proposals and detections (torchvision: 0.001, 0.01).
     """
 
     masks: bool = True
@@ -46,10 +60,28 @@ class RcnnConfig(DetectorConfig):
     convolutions: NonNegativeInt = 0
     layers: PositiveInt = 2
     hidden: PositiveInt = 1024
+    inner: PositiveInt | None = None
+    class_agnostic: bool = False
+    aligned: bool = True
+    samples: PositiveInt | Literal["adaptive"] = "adaptive"
+    min_proposal_size: NonNegativeFloat = 0.0
+    min_box_size: NonNegativeFloat = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneStageConfig(DetectorConfig):
-    """Sizes of RetinaNet and ATSS. depth: convolutions before the outputs."""
+    """Sizes of RetinaNet and ATSS.
+
+    depth: convolutions before the outputs. groups: of their group normalization, or 0 for none.
+    extra_from, extra_relu: see `Fpn`. P6 is made of the coarsest map of the backbone ("input") or of the neck
+        ("output"); torchvision applies ReLU before P7.
+    integer_lengths: round the lengths of the anchors down (torchvision).
+    rank_pairs: see `Selection` (torchvision: True).
+    """
 
     depth: PositiveInt = 4
+    groups: NonNegativeInt = 0
+    extra_from: Literal["input", "output"] = "input"
+    extra_relu: bool = False
+    integer_lengths: bool = False
+    rank_pairs: bool = False

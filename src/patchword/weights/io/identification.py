@@ -10,18 +10,23 @@ from patchword.core.card import Card, ConfigValue
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.detection import DETECTORS
+from patchword.models.detection.backbones import pixel_normalization
+from patchword.models.registry import configured
 from patchword.weights.io.cards import card_from_dict
 from patchword.weights.io.preprocessing import authors_resize, read_normalization, read_resize
 from patchword.weights.io.weight_source import WeightSource
+from patchword.weights.names.closest import closest
 
 
 def identify(source: WeightSource, model: str | None, overrides: Mapping[str, ConfigValue]) -> Card:
     """Identify the model of the tensors: by its card, by the other library's config, or by the shapes."""
     if source.config.get("library") == "patchword":
         card = card_from_dict(source.config)
-        if model and model != card.model and DETECTORS.keys() & {model, card.model}:
-            raise UserError("the source holds another model", expected=repr(model), got=repr(card.model))
+        if DETECTORS.keys() & {model, card.model}:
+            _refuse_another(model, card.model)
         return replace(card, model=model) if model else card
+    if source.layout.family in DETECTORS:
+        return _identify_detector(source, model)
     shapes = {name: tuple(tensor.shape) for name, tensor in source.ours.items()}
     declared = source.layout.read_config(source.config) if source.config else {}
     fields = {**source.layout.sizes(shapes), **source.layout.implied, **declared}
@@ -48,6 +53,22 @@ def identify(source: WeightSource, model: str | None, overrides: Mapping[str, Co
     return card
 
 
+def _identify_detector(source: WeightSource, model: str | None) -> Card:
+    """Identify a detector of another library by its tensors."""
+    name = source.layout.family
+    _refuse_another(model, name)
+    shapes = {key: tuple(tensor.shape) for key, tensor in source.ours.items()}
+    known = asdict(DETECTORS[name].config)
+    fields = {**source.layout.sizes(shapes), **source.layout.implied}
+    config = configured(name, DETECTORS[name].config, {key: value for key, value in fields.items() if key in known})
+    return Card(name, asdict(config), _labels(source.config), pixel_normalization(config))
+
+
+def _refuse_another(model: str | None, found: str) -> None:
+    if model not in (None, found):
+        raise UserError("the source holds another model", expected=repr(model), got=repr(found))
+
+
 def _fits(name: str, config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """True if the tensors fit this config without resizing a position table."""
     with torch.device("meta"):
@@ -61,12 +82,7 @@ def _closest(family: str, fields: Mapping[str, Any]) -> str:
         raise UserError(
             "the tensors have patchword's names, but no card names the model", hint="load(source, model=...)"
         )
-
-    def shared(name: str) -> int:
-        config = asdict(REGISTRY.find(name)[1].config)
-        return sum(config.get(field) == value for field, value in fields.items())
-
-    return max((name for name in REGISTRY.names() if REGISTRY.find(name)[0].name == family), key=shared)
+    return closest(family, fields)
 
 
 NOT_STRUCTURE = ("image", "channels", "classes", "patch", "norm_eps", "head", "pool", "vocabulary", "max_length")

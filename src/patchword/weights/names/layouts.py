@@ -1,10 +1,13 @@
 """The list of all name tables; a new family adds one line."""
 
+from patchword.weights.names.detection import mmdet, torchvision
 from patchword.weights.names.text import albert, bert, bigbird, distilbert, ernie, gpt, grover, mobilebert, roberta, xlm
 from patchword.weights.names.vision import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
 
 # The first layout whose distinct names are all in a file is used.
 LAYOUTS = (
+    *mmdet.LAYOUTS,
+    *torchvision.LAYOUTS,
     *vit.LAYOUTS,
     *vit_jax.LAYOUTS,
     *swin.LAYOUTS,

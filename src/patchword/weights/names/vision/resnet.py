@@ -19,7 +19,8 @@ from patchword.weights.names.vision.convolutions import (
 )
 
 
-def _timm_rows() -> tuple[Row, ...]:
+def timm_rows() -> tuple[Row, ...]:
+    """Return the rows of timm's names, which are torchvision's and mmdet's."""
     found = conv_norm("stages.0.stem.first", "conv1", "bn1") + rows(("head.linear.{p}", "fc.{p}"))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.blocks.{{i}}.", f"layer{stage + 1}.{{i}}."
@@ -80,7 +81,7 @@ LAYOUTS = (
     Layout(
         "timm",
         "resnet",
-        _timm_rows(),
+        timm_rows(),
         ("conv1.weight", "layer1.0.conv1.weight", "layer1.0.bn1.weight"),
         sizes,
         read_config=_read_timm,

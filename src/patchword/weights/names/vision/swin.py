@@ -81,7 +81,8 @@ def _stage_rows(root: str, block: _Names, merge: int) -> tuple[Row, ...]:
     return found
 
 
-def _official_rows(merge: int, head: str) -> tuple[Row, ...]:
+def official_rows(merge: int, head: str) -> tuple[Row, ...]:
+    """Return the rows of the authors' names, which timm shares. merge: see `_stage_rows`. head: their linear layer."""
     return rows(
         ("stages.0.stem.patches.{p}", "patch_embed.proj.{p}"),
         ("stages.0.stem.norm.{p}", "patch_embed.norm.{p}"),
@@ -166,16 +167,17 @@ def _check_shifts(card: Card, title: str) -> None:
         raise UserError(f"{title} shifts no window in the last stage", expected="a square image", got=(height, width))
 
 
-def _buffers(root: str, *names: str) -> tuple[str, ...]:
+def buffers(root: str, *names: str) -> tuple[str, ...]:
+    """Return their tensors in each block that are not learned."""
     return tuple(f"{root}.{stage}.blocks.{{i}}.{name}" for stage in range(STAGES) for name in names)
 
 
 _layout = partial(Layout, family="swin", sizes=sizes, needs={"position": "relative", "norm_eps": 1e-5})
-_official = partial(_layout, dropped=_buffers("layers", "attn_mask", "attn.relative_position_index"))
+_official = partial(_layout, dropped=buffers("layers", "attn_mask", "attn.relative_position_index"))
 _huggingface = partial(
     _layout,
     "huggingface",
-    dropped=_buffers("swin.encoder.layers", "attention.self.relative_position_index"),
+    dropped=buffers("swin.encoder.layers", "attention.self.relative_position_index"),
     read_config=_read_huggingface,
 )
 _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
@@ -184,14 +186,14 @@ _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
 LAYOUTS = (
     _official(
         "authors",
-        table=_official_rows(merge=0, head="head.{p}"),
+        table=official_rows(merge=0, head="head.{p}"),
         distinct=(_ANY, "layers.0.downsample.reduction.weight"),
         read_config=reads_arguments(_FIELDS),
         write_config=_write_authors,
     ),
     _official(
         "timm",
-        table=_official_rows(merge=1, head="head.fc.{p}"),
+        table=official_rows(merge=1, head="head.fc.{p}"),
         distinct=(_ANY, "layers.1.downsample.reduction.weight"),
         read_config=reads_arguments(_IN_TIMM),
         write_config=_write_timm,

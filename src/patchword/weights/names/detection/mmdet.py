@@ -1,0 +1,125 @@
+"""The names of mmdet, and of Swin's detection repository, which is mmdet 2.11."""
+
+from collections.abc import Container
+from functools import partial
+from typing import Any
+
+from patchword.core.tensor_files import Tensors
+from patchword.weights.names.detection.detection_layout import (
+    DetectionLayout,
+    Their,
+    backbone_sizes,
+    detector_sizes,
+    refused,
+    renamed,
+    with_prefix,
+)
+from patchword.weights.names.name_table import Row, Shapes, rows
+from patchword.weights.names.vision import resnet, swin
+from patchword.weights.names.vision.swin import buffers, official_rows
+
+_STAGES, _LAYERS, _LEVELS = 3, 8, 5  # stages of a cascade; more layers than any head has; levels of a pyramid
+_NECK = "neck.lateral_convs.0.conv.weight"
+
+
+def _head_rows() -> tuple[Row, ...]:
+    head, roi = "proposer.head.", "roi_head."
+    found = rows(
+        ("neck.lateral.{i}.{p}", "neck.lateral_convs.{i}.conv.{p}"),
+        ("neck.output.{i}.{p}", "neck.fpn_convs.{i}.conv.{p}"),
+        ("neck.downsample.{i}.{p}", "neck.extra_convs.{i}.conv.{p}"),
+        (head + "class_tower.0.{p}", "rpn_head.rpn_conv.{p}"),
+        (head + "class_output.{p}", "rpn_head.rpn_cls.{p}"),
+        (head + "box_output.{p}", "rpn_head.rpn_reg.{p}"),
+        (head + "centerness_output.{p}", "bbox_head.atss_centerness.{p}"),
+        (head + "scales", tuple(f"bbox_head.scales.{level}.scale" for level in range(_LEVELS))),
+    )
+    for name in ("retina", "atss"):
+        found += rows((head + "class_output.{p}", f"bbox_head.{name}_cls.{{p}}"))
+        found += rows((head + "box_output.{p}", f"bbox_head.{name}_reg.{{p}}"))
+    for ours, theirs in (("class_tower", "cls_convs"), ("box_tower", "reg_convs")):
+        for layer in range(_LAYERS):
+            found += _tower_rows(f"{head}{ours}.", f"bbox_head.{theirs}.{layer}.", layer)
+    for stage in range(_STAGES):
+        boxes, masks = f"{roi}bbox_head.{stage}.", f"{roi}mask_head.{stage}."
+        found += rows(
+            (f"stages.{stage}.convolutions.{{i}}.0.{{p}}", boxes + "shared_convs.{i}.conv.{p}"),
+            (f"stages.{stage}.convolutions.{{i}}.1.{{p}}", boxes + "shared_convs.{i}.bn.{p}"),
+            (f"stages.{stage}.class_output.{{p}}", boxes + "fc_cls.{p}"),
+            (f"stages.{stage}.box_output.{{p}}", boxes + "fc_reg.{p}"),
+            (f"masks.{stage}.upsample.{{p}}", masks + "upsample.{p}"),
+            (f"masks.{stage}.output.{{p}}", masks + "conv_logits.{p}"),
+        )
+        for layer in range(_LAYERS):
+            found += rows((f"stages.{stage}.linear.{2 * layer}.{{p}}", f"{boxes}shared_fcs.{layer}.{{p}}"))
+            found += rows((f"masks.{stage}.convolutions.{2 * layer}.{{p}}", f"{masks}convs.{layer}.conv.{{p}}"))
+    return found
+
+
+def _tower_rows(ours: str, theirs: str, layer: int) -> tuple[Row, ...]:
+    """Return the rows of a convolution, which is followed by a norm and ReLU, or by ReLU alone."""
+    norm = (f"{ours}{3 * layer + 1}.weight", f"{theirs}gn.weight")
+    return (
+        Row(f"{ours}{3 * layer}.{{p}}", (f"{theirs}conv.{{p}}",), beside=norm),
+        Row(f"{ours}{3 * layer + 1}.{{p}}", (f"{theirs}gn.{{p}}",)),
+        Row(f"{ours}{2 * layer}.{{p}}", (f"{theirs}conv.{{p}}",)),
+    )
+
+
+def prepare(tensors: Their) -> Tensors:
+    """Number the heads of a single stage, name the extra convolutions of the neck, and make the scales vectors."""
+    levels = sum(name.startswith("neck.lateral_convs.") and name.endswith(".weight") for name in tensors)
+    found = renamed(tensors, r"roi_head\.(bbox|mask)_head\.(?!\d)", r"roi_head.\1_head.0.")
+    for extra in range(_LEVELS - levels):
+        found = renamed(found, rf"neck\.fpn_convs\.{levels + extra}\.", f"neck.extra_convs.{extra}.")
+    return {name: tensor.reshape(1) if name.endswith(".scale") else tensor for name, tensor in found.items()}
+
+
+def _detector(names: Container[str]) -> str:
+    if "bbox_head.retina_cls.weight" in names:
+        return "retinanet"
+    if "bbox_head.atss_cls.weight" in names:
+        return "atss"
+    if "roi_head.bbox_head.0.fc_cls.weight" in names:
+        return "cascade-mask-rcnn"
+    return "mask-rcnn" if "roi_head.mask_head.conv_logits.weight" in names else "faster-rcnn"
+
+
+def _resnet_sizes(shapes: Shapes) -> dict[str, Any]:
+    return detector_sizes(shapes, backbone_sizes("resnet", shapes, "backbone.", resnet.sizes))
+
+
+def _swin_rows() -> tuple[Row, ...]:
+    """Return the rows of Swin, whose attention is inside a module that pads the map."""
+    stages = with_prefix(official_rows(merge=0, head="head.{p}"), "backbone.backbone.", "backbone.")
+    padded = [Row(row.ours.replace(_INNER, _PADDED), row.theirs) for row in stages]
+    return (*padded, *rows(("backbone.norms.{i}.{p}", "backbone.norm{i}.{p}")))
+
+
+def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
+    plain = {name.replace(_PADDED, _INNER): shape for name, shape in shapes.items()}
+    return detector_sizes(shapes, backbone_sizes("swin", plain, "backbone.backbone.", swin.sizes))
+
+
+_INNER, _PADDED = ".attention.sublayer.", ".attention.sublayer.attention."
+HEADS = DetectionLayout("mmdet", "", _head_rows(), (_NECK,), lambda shapes: {}, prepare=prepare)
+_layout = partial(DetectionLayout, "mmdet", "", detector=_detector, prepare=prepare)
+LAYOUTS = (
+    refused(
+        "mmdet's own Swin (from mmdet 2.16 on)",
+        "a patch merging with channels in another order; Swin's detection repository has other names",
+        "backbone.stages.0.blocks.0.attn.w_msa.relative_position_bias_table",
+    ),
+    _layout(
+        with_prefix(resnet.timm_rows(), "backbone.", "backbone.") + _head_rows(),
+        ("backbone.layer1.0.conv1.weight", _NECK),
+        _resnet_sizes,
+    ),
+    _layout(
+        _swin_rows() + _head_rows(),
+        ("backbone.layers.0.blocks.0.attn.relative_position_bias_table", _NECK),
+        _swin_sizes,
+        {"window_padding": "attended"},
+        dropped=buffers("backbone.layers", "attn_mask", "attn.relative_position_index"),
+    ),
+)
