@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.geometry.objects import Detections
+from patchword.core.grid import Size
 from patchword.layers.dense.anchors import Anchors
 from patchword.layers.dense.box_coder import BoxCoder
 from patchword.layers.dense.constants import constant
@@ -27,6 +28,8 @@ class Proposer(nn.Module):
     """A dense head with its anchors: a region proposal network, or a whole one-stage detector.
 
     strides: image pixels per cell of each level. training_rule: the selection during training, if it is another one.
+    fitted_strides: anchors of a level lie image size // cells apart, rounded down (torchvision), not one stride. This
+        differs where a level has an odd number of cells, whose last cell covers half a stride in the next level.
     """
 
     def __init__(
@@ -37,8 +40,10 @@ class Proposer(nn.Module):
         strides: Sequence[int],
         rule: Selection,
         training_rule: Selection | None = None,
+        fitted_strides: bool = False,
     ) -> None:
         super().__init__()
+        self.fitted_strides = fitted_strides
         self.head, self.anchors, self.coder, self.strides = head, anchors, coder, tuple(strides)
         self.rule, self.training_rule = rule, training_rule or rule
 
@@ -49,7 +54,11 @@ class Proposer(nn.Module):
     def boxes(self, levels: Sequence[Tensor]) -> list[Tensor]:
         """Return the anchors of each level: (anchors, 4)."""
         shapes = [(level.shape[-2], level.shape[-1]) for level in levels]
-        return self.anchors.boxes(shapes, self.strides, levels[0].device)
+        strides: Sequence[Size] = self.strides
+        if self.fitted_strides:
+            height, width = (side * self.strides[0] for side in shapes[0])
+            strides = [(height // rows, width // columns) for rows, columns in shapes]
+        return self.anchors.boxes(shapes, strides, levels[0].device)
 
     def propose(self, output: DenseOutput, anchors: Sequence[Tensor], sizes: Tensor) -> Proposals:
         """Return the boxes that the next heads read."""

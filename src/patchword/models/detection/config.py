@@ -25,6 +25,7 @@ class DetectorConfig:
 
     Fields in which libraries differ; the defaults are mmdet's, and `load` sets those of a file.
     rounded_anchors: round the corners of the anchors to integers (torchvision).
+    fitted_strides: anchors lie size of the padded image // cells apart (torchvision), not one stride.
     clamp_below: limit how much smaller than its anchor a box may be (mmdet).
     batch_norm_eps: of the batch norms of the backbone, if not its own (0 in torchvision's published weights).
     """
@@ -40,6 +41,7 @@ class DetectorConfig:
     max_size: PositiveInt = 1333
     max_detections: PositiveInt = 100
     rounded_anchors: bool = False
+    fitted_strides: bool = False
     clamp_below: bool = True
     batch_norm_eps: NonNegativeFloat | None = None
 

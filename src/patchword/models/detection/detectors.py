@@ -41,7 +41,7 @@ def build_rcnn(c: RcnnConfig) -> Detector:
     head = DenseHead(c.width, 1, anchors.per_cell, hidden=c.width, depth=1, shared=True, kernel=1)
     best = Selection(max_boxes=1000, nms_threshold=0.7, min_size=c.min_proposal_size)
     training = replace(best, max_boxes=2000 if c.stages > 1 else 1000, pre_nms_per_level=2000)
-    proposer = Proposer(head, anchors, _coder(c, _UNIT), strides, best, training)
+    proposer = Proposer(head, anchors, _coder(c, _UNIT), strides, best, training, c.fitted_strides)
     pool, mask_pool = (RoiPool(backbone.strides, size, c.aligned, c.samples) for size in (7, 14))
     inner = c.inner or c.width
     boxes = [
@@ -100,7 +100,7 @@ def _one_stage(
     anchors = Anchors(scaled, ratios, rounded=c.rounded_anchors)
     given = {"hidden": c.width, "depth": c.depth, "shared": False, "groups": c.groups, "prior": 0.01, **given}
     head = DenseHead(c.width, c.classes, anchors.per_cell, **given)
-    return Detector(backbone, neck, Proposer(head, anchors, coder, strides, rule))
+    return Detector(backbone, neck, Proposer(head, anchors, coder, strides, rule, fitted_strides=c.fitted_strides))
 
 
 def _coder(c: DetectorConfig, stds: tuple[float, float, float, float]) -> BoxCoder:

@@ -26,6 +26,7 @@ _BODY, _STATISTICS = "backbone.body.conv1.weight", "backbone.body.bn1.running_me
 _COUNTER = "backbone.body.bn1.num_batches_tracked"  # FrozenBatchNorm2d has none
 _RULES = {  # conventions that torchvision's code has and its files do not state
     "rounded_anchors": True,
+    "fitted_strides": True,
     "clamp_below": False,
     "aligned": False,
     "samples": 2,
