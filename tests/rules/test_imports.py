@@ -28,7 +28,7 @@ ALLOWED = {
     "studies": {"core", "layers", "models", "data", "objectives", "analysis", "recipes", "inspection"},
     "reports": {"core", "layers", "data", "objectives", "analysis", "recipes", "timing", "inspection", "studies"},
     "pipelines": {
-        *("core", "layers", "fusion", "models", "weights", "data", "training"),
+        *("core", "layers", "fusion", "models", "weights", "data", "objectives", "training"),
         *("analysis", "recipes", "inspection", "reports"),
     },
     "api": {

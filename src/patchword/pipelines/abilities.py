@@ -1,15 +1,17 @@
 """What a pipeline can be asked, which depends on the kind of its model and on its head."""
 
 from patchword.core.errors import UserError
+from patchword.pipelines.detection.engine import DetectionEngine
 from patchword.pipelines.images import ImageEngine
 from patchword.pipelines.texts import TextEngine
 from patchword.recipes.translation.translating import Translating
 
-Engine = ImageEngine | TextEngine | Translating
+Engine = ImageEngine | TextEngine | Translating | DetectionEngine
 
 _TITLES = {
     "p(image)": "predict classes",
     "p(text)": "predict",
+    "p.detect": "detect objects",
     "p.answer": "answer questions",
     "p.tag": "tag words",
     "p.fill": "fill masks",
@@ -24,6 +26,8 @@ def abilities(engine: Engine) -> tuple[str, ...]:
     """Return what can be asked, as a user types it."""
     if isinstance(engine, Translating):
         return "p.translate", "p.cost"
+    if isinstance(engine, DetectionEngine):
+        return "p(image)", "p.detect", "p.cost"
     common = ("p.embed", "p.attention", "p.cost")
     if isinstance(engine, ImageEngine):
         return ("p(image)", *common) if engine.has_classes else common

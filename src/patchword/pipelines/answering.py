@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from patchword.core.errors import UserError
+from patchword.pipelines.detection.engine import DetectionEngine, require_one
 from patchword.pipelines.image_inputs import list_images
 from patchword.pipelines.images import ImageEngine, Vectors
 from patchword.pipelines.predictions import Prediction, Predictions
@@ -25,6 +26,19 @@ def classify_images(engine: ImageEngine, inputs: object, top: int) -> Prediction
         if isinstance(answer, UserError)
         else Prediction(image, answer)
         for image, answer in zip(images, engine.classify(images, check_top(top)), strict=True)
+    )
+
+
+def detect_objects(engine: DetectionEngine, inputs: object, score: float) -> Predictions:
+    """Return the objects of images; an image that cannot be read has an error, unless none can be read."""
+    images = list_images(inputs, "detect objects in")
+    answers = engine.detect(images, score)
+    require_one(answers)
+    return Predictions(
+        Prediction(image, None, error=str(answer).splitlines()[0])
+        if isinstance(answer, UserError)
+        else Prediction(image, answer)
+        for image, answer in zip(images, answers, strict=True)
     )
 
 

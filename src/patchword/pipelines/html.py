@@ -13,6 +13,8 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.image.image_file import convert_image, read_image
+from patchword.pipelines.detection.answer import DetectionAnswer
+from patchword.pipelines.detection.pixels import upright_image
 from patchword.pipelines.image_inputs import OneImage
 from patchword.pipelines.tables import shown_input
 from patchword.recipes.text.inference.answers import (
@@ -28,6 +30,8 @@ from patchword.reports.plots.numbers import shortened
 _SIDE = 96  # pixels of a thumbnail
 _BAR = 140  # pixels of a bar of probability 1
 _CELL = "padding:6px 14px 6px 0;text-align:left;vertical-align:top"
+_DRAWN = 480  # pixels of the longer side of a drawn image
+_MOST_BARS = 20  # objects that have a bar
 _LONGEST = 2000  # characters of a text
 
 
@@ -43,7 +47,9 @@ def row_of(*cells: str) -> str:
     return f"<tr>{columns}</tr>"
 
 
-def prediction_rows(given: OneImage | str, pair: str | None, output: TextAnswer | None, error: str) -> str:
+def prediction_rows(
+    given: OneImage | str, pair: str | None, output: TextAnswer | DetectionAnswer | None, error: str
+) -> str:
     """Return the row of one prediction: the input beside its answer."""
     if output is None:
         return row_of(_input(given, pair), f'<span style="color:#c62828">{escape(error)}</span>')
@@ -56,6 +62,8 @@ def prediction_rows(given: OneImage | str, pair: str | None, output: TextAnswer 
             return row_of(_tagged(output))
         case SpanAnswer():
             return row_of(_answered(str(given), pair or "", output))
+        case DetectionAnswer():
+            return row_of(_drawn(given, output), _object_bars(output))
 
 
 def bars(probabilities: Sequence[tuple[str, float]]) -> str:
@@ -77,8 +85,12 @@ def png(image: Image.Image | bytes, alt: str, style: str = "") -> str:
         buffer = io.BytesIO()
         data.save(buffer, "PNG")
         data = buffer.getvalue()
+    return _inline(data, "png", alt, style)
+
+
+def _inline(data: bytes, kind: str, alt: str, style: str) -> str:
     encoded = base64.b64encode(data).decode("ascii")
-    return f'<img alt="{escape(alt)}" style="{style}" src="data:image/png;base64,{encoded}">'
+    return f'<img alt="{escape(alt)}" style="{style}" src="data:image/{kind};base64,{encoded}">'
 
 
 def _input(given: OneImage | str, pair: str | None) -> str:
@@ -89,6 +101,27 @@ def _input(given: OneImage | str, pair: str | None) -> str:
     name = shown_input(given) if thumbnail is None or isinstance(given, Path) else ""
     small = png(thumbnail, name, "max-width:none") if thumbnail else ""
     return f'{small}<div style="font-size:11px;opacity:.7">{escape(name)}</div>'
+
+
+def _drawn(given: OneImage | str, output: DetectionAnswer) -> str:
+    """Return the drawn image; its name alone if the file is gone."""
+    assert not isinstance(given, str), "a detector reads images"
+    name = shown_input(given)
+    below = f'<div style="font-size:11px;opacity:.7">{escape(name)}</div>'
+    try:
+        drawn = output.draw(upright_image(given), smallest=_DRAWN, largest=_DRAWN)
+    except UserError:
+        return below
+    buffer = io.BytesIO()
+    drawn.save(buffer, "JPEG", quality=88)
+    return _inline(buffer.getvalue(), "jpeg", name, "max-width:none") + below
+
+
+def _object_bars(output: DetectionAnswer) -> str:
+    """Return a bar per object, as long as its score."""
+    pairs = list(zip(output.names, output.found.scores.tolist(), strict=True))
+    more = f"<div>... and {len(pairs) - _MOST_BARS:,} more</div>" if len(pairs) > _MOST_BARS else ""
+    return bars(pairs[:_MOST_BARS]) + more if pairs else "no objects"
 
 
 def _thumbnail(given: OneImage) -> Image.Image | None:

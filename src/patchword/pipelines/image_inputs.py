@@ -26,11 +26,11 @@ _EXPECTED = "a path, a PIL image, a uint8 array (height, width[, channels]), or 
 _SLACK = 0.5  # how far normalized values may be outside the range of pixels, as augmented images are
 
 
-def list_images(inputs: object) -> list[OneImage]:
+def list_images(inputs: object, purpose: str = "classify") -> list[OneImage]:
     """Return the single images of the inputs: folders are searched, tensors of several images are split."""
     found = list(_flat(inputs))
     if not found:
-        raise UserError("there are no images to classify", expected=" ".join(sorted(IMAGE_SUFFIXES)))
+        raise UserError(f"there are no images to {purpose}", expected=" ".join(sorted(IMAGE_SUFFIXES)))
     return found
 
 

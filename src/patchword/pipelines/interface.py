@@ -1,19 +1,29 @@
 """The object that a user asks: a trained model with everything that its inputs and outputs need."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 
 from patchword.analysis.cost import Cost, count, text_of
+from patchword.analysis.cost.detection import count_detector
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.inspection.attention_options import PREDICTED, AttentionOptions
 from patchword.inspection.attention_texts import text_attention
+from patchword.layers.dense.detector import Detector
 from patchword.layers.model import Model
 from patchword.pipelines.abilities import Engine, abilities, require
-from patchword.pipelines.answering import check_top, classify_images, embed_images, embed_texts, predict_texts
+from patchword.pipelines.answering import (
+    check_top,
+    classify_images,
+    detect_objects,
+    embed_images,
+    embed_texts,
+    predict_texts,
+)
 from patchword.pipelines.attention import Attention, image_attention
+from patchword.pipelines.detection.engine import SCORE, DetectionEngine
 from patchword.pipelines.fillings import Fillings
 from patchword.pipelines.image_inputs import ImageInput, Transform
 from patchword.pipelines.images import ImageEngine, Vectors
@@ -24,6 +34,7 @@ from patchword.recipes.text.inference.generation import Continuation, Generation
 from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.translation.search import Search
 from patchword.recipes.translation.translating import Translating
+from patchword.reports.detection.cost import largest_input
 from patchword.training.step import Precision
 
 
@@ -35,6 +46,7 @@ class Pipeline:
     | model | ask |
     |---|---|
     | classes of images | `p(image)`, `p.embed(images)`, `p.attention(image)` |
+    | objects in images | `p(image)`, `p.detect(images, score=0.5)` |
     | classes, labels or a number per text | `p(text)`, `p.embed(texts)`, `p.attention(text)` |
     | tags of words | `p.tag(text)` |
     | answers in a text | `p.answer(question, context)` |
@@ -56,8 +68,15 @@ class Pipeline:
 
     @property
     def model(self) -> Model:
-        """The model, on its device, in evaluation mode."""
+        """The model, on its device, in evaluation mode; of a detector, `p.detector` has its type."""
+        if isinstance(self._engine, DetectionEngine):
+            return cast(Model, self._engine.model)  # as of `patchword.load`
         return self._engine.reader.model if isinstance(self._engine, TextEngine) else self._engine.model
+
+    @property
+    def detector(self) -> Detector:
+        """The detector, on its device, in evaluation mode."""
+        return self._objects("p.detect").model
 
     @property
     def device(self) -> torch.device:
@@ -73,6 +92,8 @@ class Pipeline:
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes or tags, or their numbers if they have no names; empty without classes."""
+        if isinstance(self._engine, DetectionEngine):
+            return self._engine.labels
         if isinstance(self._engine, ImageEngine):
             return self._engine.labels if self._engine.has_classes else ()
         if isinstance(self._engine, TextEngine) and self._engine.task in ("classes", "labels", "tags"):
@@ -82,6 +103,8 @@ class Pipeline:
     @property
     def transform(self) -> Transform:
         """Converts one image to the normalized input tensor of the model."""
+        if isinstance(self._engine, DetectionEngine):
+            raise UserError(f"{self.name} is a detector, which takes images of any size", expected="p.detect(images)")
         if not isinstance(self._engine, ImageEngine):
             raise UserError(f"{self.name} reads texts", expected="p.tokenizer")
         return self._engine.transform
@@ -89,6 +112,8 @@ class Pipeline:
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer; of a translator, that of the source language."""
+        if isinstance(self._engine, DetectionEngine):
+            raise UserError(f"{self.name} reads images", expected="p.detect(images)")
         if isinstance(self._engine, ImageEngine):
             raise UserError(f"{self.name} reads images", expected="p.transform")
         if isinstance(self._engine, Translating):
@@ -116,13 +141,25 @@ class Pipeline:
         question: the question about the text, for a model that answers questions.
         """
         engine = self._engine
-        if isinstance(engine, ImageEngine):
+        if isinstance(engine, (ImageEngine, DetectionEngine)):
             require(engine, "p(image)")
             if pair is not None or question is not None:
                 raise UserError(f"{self.name} reads images", expected="no pair and no question")
+            if isinstance(engine, DetectionEngine):
+                return detect_objects(engine, inputs, SCORE)
             return classify_images(engine, inputs, top)
         asks = isinstance(engine, TextEngine) and engine.task == "span"
         return predict_texts(self._texts("p.answer" if asks else "p(text)"), list_texts(inputs, pair, question), top)
+
+    def detect(self, images: ImageInput | Sequence[ImageInput], *, score: float = SCORE) -> Predictions:
+        """Detect the objects of one image or of several; the result has one `Prediction` per image.
+
+        `.boxes`, `.labels`, `.scores` and `.masks` are the objects, best first; `.draw()` returns the image with them.
+
+        images: the inputs that `p(...)` takes, in any size; tensors hold uint8 pixels.
+        score: the lowest score of an object, from 0 to 1.
+        """
+        return detect_objects(self._objects("p.detect"), images, score)
 
     def answer(self, question: str, context: str, *, top: int = 3, empty: bool | None = None) -> Prediction:
         """Answer a question from a text: `.answer` is the best part of the text, `.answers` has the others.
@@ -231,12 +268,22 @@ class Pipeline:
         return Attention(text_attention(self._texts("p.attention").reader, text, pair, options))
 
     def cost(self, tokens: int | None = None) -> Cost:
-        """Count parameters and multiply-accumulates: `.parameters`, `.macs`. tokens: the length of the text."""
+        """Count parameters and multiply-accumulates: `.parameters`, `.macs`. tokens: the length of the text.
+
+        Of a detector: for the largest image that it reads.
+        """
+        if isinstance(self._engine, DetectionEngine):
+            return count_detector(self.model.card, size=largest_input(self.model.card))
         return count(self.model.card, inputs=None if tokens is None else text_of(self.model.card, tokens))
 
     def __repr__(self) -> str:
         where = f"{self.device.type}, {self.precision}"
         return f"Pipeline({self.name}: {self.model.card.model}, {where}; {', '.join(abilities(self._engine))})"
+
+    def _objects(self, ability: str) -> DetectionEngine:
+        require(self._engine, ability)
+        assert isinstance(self._engine, DetectionEngine), "only a detector has this ability"
+        return self._engine
 
     def _texts(self, ability: str) -> TextEngine:
         require(self._engine, ability)

@@ -6,10 +6,13 @@ from typing import Literal, TypeAlias
 from patchword.core.errors import UserError, nearest
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Pyramid, Translator
+from patchword.layers.dense.detector import Detector
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
 from patchword.pipelines.abilities import Engine
+from patchword.pipelines.detection.engine import DetectionEngine
+from patchword.pipelines.detection.opening import is_detector, open_detector
 from patchword.pipelines.images import ImageEngine
 from patchword.pipelines.interface import Pipeline
 from patchword.pipelines.texts import TextEngine
@@ -31,7 +34,7 @@ TokenizerGiven: TypeAlias = Tokenizer | str | Path | tuple[Tokenizer, Tokenizer]
 
 
 def pipeline(
-    source: str | Path | Model,
+    source: str | Path | Model | Detector,
     *,
     tokenizer: TokenizerGiven | None = None,
     device: str = "auto",
@@ -47,6 +50,10 @@ def pipeline(
     >>> p.embed("photos").shape
     (1000, 192)
     >>> p.attention("photo.png")                   # figures in a notebook
+
+    >>> p = patchword.pipeline("runs/cells")        # a detector
+    >>> p("photo.png")[0].boxes
+    >>> p("photo.png")[0].draw().save("drawn.png")
 
     >>> p = patchword.pipeline("runs/reviews")
     >>> p("What a film!")[0].probability
@@ -64,7 +71,7 @@ def pipeline(
 
     What a pipeline can be asked depends on the model; see `Pipeline`.
     """
-    if isinstance(source, Model):
+    if isinstance(source, (Model, Detector)):
         return Pipeline(_engine(source, source.card.model, None, tokenizer, device, precision))
     if not isinstance(source, (str, Path)):
         raise UserError(
@@ -95,7 +102,9 @@ def _located(source: str | Path, download: bool) -> Path:
     )
 
 
-def _loaded(path: Path) -> Model:
+def _loaded(path: Path) -> Model | Detector:
+    if is_detector(path):
+        return open_detector(path)
     if (path / "recipe.yaml").is_file():
         return RunFolder(path).model()
     if path.is_dir() and not (path / "config.json").is_file():
@@ -104,7 +113,7 @@ def _loaded(path: Path) -> Model:
 
 
 def _engine(
-    model: Model,
+    model: Model | Detector,
     name: str,
     path: Path | None,
     tokenizer: TokenizerGiven | None,
@@ -112,6 +121,10 @@ def _engine(
     precision: Precision,
 ) -> Engine:
     """Return the engine of a model. path: of its weights; None for a model object."""
+    if isinstance(model, Detector):
+        if tokenizer is not None:
+            raise UserError(f"{name} reads images", expected="no tokenizer")
+        return DetectionEngine.of(model, device, precision, name)
     if isinstance(model, Pyramid):
         if tokenizer is not None:
             raise UserError(f"{name} reads images", expected="no tokenizer")

@@ -4,7 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
+from PIL import Image
+
 from patchword.core.errors import UserError
+from patchword.pipelines.detection.answer import BoxArray, DetectionAnswer, MaskArray, ScoreArray
+from patchword.pipelines.detection.pixels import upright_image
 from patchword.pipelines.html import prediction_rows, table_of
 from patchword.pipelines.image_inputs import OneImage
 from patchword.pipelines.tables import shown_input, text_table
@@ -28,14 +32,14 @@ class Prediction:
     """What a model predicts for one input.
 
     input: the path, image or text. pair: the second text, or the question. output: the answer as a typed object, one
-    of `ClassAnswer`, `LabelsAnswer`, `NumberAnswer`, `TagAnswer` and `SpanAnswer`; None if the image cannot be read.
-    error: why it cannot be read, else "".
+    of `ClassAnswer`, `LabelsAnswer`, `NumberAnswer`, `TagAnswer`, `SpanAnswer` and `DetectionAnswer`; None if the image
+    cannot be read. error: why it cannot be read, else "".
 
     The properties read the output. One that the output does not have is an error that names those that it has.
     """
 
     input: OneImage | str
-    output: TextAnswer | None
+    output: TextAnswer | DetectionAnswer | None
     pair: str | None = None
     error: str = ""
 
@@ -62,7 +66,12 @@ class Prediction:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels with a probability above 0.5, of a model that predicts several labels per text."""
+        """The labels with a probability above 0.5, of a model that predicts several labels per text.
+
+        Of a detector: the class name of each object.
+        """
+        if isinstance(self.output, DetectionAnswer):
+            return self.output.names
         if not isinstance(self.output, LabelsAnswer):
             raise self._missing("labels")
         return tuple(name for name, _ in self.output.chosen)
@@ -100,11 +109,40 @@ class Prediction:
             raise self._missing("answers")
         return tuple(self.output.ranked())
 
+    @property
+    def boxes(self) -> BoxArray:
+        """The boxes of the detected objects, best first: (objects, 4) as x1, y1, x2, y2 in pixels of the image."""
+        return self._objects("boxes").boxes
+
+    @property
+    def scores(self) -> ScoreArray:
+        """The scores of the detected objects: (objects,), from 0 to 1."""
+        return self._objects("scores").scores
+
+    @property
+    def masks(self) -> MaskArray | None:
+        """The masks of the detected objects: (objects, height, width) of bool; None of a detector of boxes."""
+        return self._objects("masks").masks
+
+    def draw(self) -> Image.Image:
+        """Return the image with its detected objects: boxes, class names, scores and masks.
+
+        An image whose longer side is shorter than 640 pixels is enlarged.
+        """
+        objects = self._objects("draw")
+        assert not isinstance(self.input, str), "a detector reads images"
+        return objects.draw(upright_image(self.input))
+
     def __repr__(self) -> str:
         return repr(Predictions([self]))
 
     def _repr_html_(self) -> str:
         return Predictions([self])._repr_html_()
+
+    def _objects(self, name: str) -> DetectionAnswer:
+        if not isinstance(self.output, DetectionAnswer):
+            raise self._missing(name)
+        return self.output
 
     def _missing(self, name: str) -> UserError:
         if self.output is None:
@@ -114,12 +152,13 @@ class Prediction:
         )
 
 
-_PROPERTIES: dict[type[TextAnswer], tuple[str, ...]] = {
+_PROPERTIES: dict[type[TextAnswer | DetectionAnswer], tuple[str, ...]] = {
     ClassAnswer: ("label", "probability", "classes"),
     LabelsAnswer: ("labels", "classes"),
     NumberAnswer: ("number",),
     TagAnswer: ("words", "spans"),
     SpanAnswer: ("answer", "probability", "answers"),
+    DetectionAnswer: ("boxes", "labels", "scores", "masks", "draw"),
 }
 
 

@@ -1,23 +1,24 @@
 """A result of a detector on random images, in the shape that reports read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from patchword.core.card import Card
 from patchword.core.masks.run_lengths import RunLengths
+from patchword.layers.dense.detector import Detector
 from patchword.objectives.metrics.detection.average_precision import AveragePrecision, average_precision
 from patchword.objectives.metrics.detection.records import ImageDetections, ImageObjects
+from support.detection.detectors import tiny_detector
 
 
 @dataclass(frozen=True)
 class StandInEvaluation:
     """The fields of a detection result that reports read."""
 
-    model: nn.Module
+    model: Detector
     classes: tuple[str, ...]
     truth: Sequence[ImageObjects]
     found: Sequence[ImageDetections]
@@ -55,8 +56,8 @@ def stand_in(
         truth.append(ImageObjects(boxes, labels, areas, np.zeros(number, dtype=bool), own))
         found.append(ImageDetections(guessed, guesses, rng.uniform(0.2, 1, len(guesses)), given))
         pixels.append(torch.from_numpy(rng.integers(0, 256, (3, height, width), dtype=np.uint8)))
-    model = nn.Linear(2, 2)
-    model.card = Card("mask-rcnn", {"backbone": "swin-tiny", "classes": len(classes)}, classes)
+    model = tiny_detector("mask-rcnn")
+    model.card = replace(model.card, labels=classes)
     return StandInEvaluation(
         model,
         classes,

@@ -23,6 +23,6 @@ def test_every_result_has_a_type_that_is_not_any(owner):
 
 def test_the_help_teaches():
     assert "hf:OWNER/REPO" in patchword.pipeline.__doc__
-    for name in ("embed", "attention", "tag", "answer", "fill", "generate", "translate", "cost"):
+    for name in ("detect", "embed", "attention", "tag", "answer", "fill", "generate", "translate", "cost"):
         assert f"p.{name}(" in patchword.Pipeline.__doc__
         assert getattr(patchword.Pipeline, name).__doc__

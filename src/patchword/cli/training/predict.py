@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +34,25 @@ def predict(
         Path | None, typer.Option("--jsonl", help="Write the predictions to this file, one JSON record per line.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON record per line.")] = False,
+    coco: Annotated[
+        Path | None, typer.Option("--coco", help="Of a detector: write the objects as COCO's result list.")
+    ] = None,
+    draw: Annotated[
+        Path | None, typer.Option("--draw", metavar="FOLDER", help="Of a detector: write the drawn images here.")
+    ] = None,
+    score: Annotated[
+        float | None,
+        typer.Option("--score", help="Of a detector: the lowest score of an object; by default 0.3.", min=0, max=1),
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            "--every",
+            metavar="SECONDS",
+            help="Of a detector: time between the frames of a video; by default 1, 0 is every frame.",
+            min=0,
+        ),
+    ] = None,
     top: Annotated[int, typer.Option("--top", help="How many classes or answers to show.", min=1)] = 3,
     text: Annotated[
         str, typer.Option("--text", metavar="COLUMN", help="The table column to read; by default the recipe's.")
@@ -48,24 +67,34 @@ def predict(
     precision: Precision = "auto",
     download: Download = False,
 ) -> None:
-    """Predict with a trained run: classes of images or texts, numbers, tags of words, answers to questions.
+    """Predict with a trained run: classes or objects of images, classes of texts, numbers, tags, answers to questions.
 
     Texts are typed, piped in, or in files: .txt (one per line), .csv, .tsv, .jsonl, .conll(u), SQuAD's .json. The other
-    columns of a table, such as an id, are copied to the output.
+    columns of a table, such as an id, are copied to the output. A detector also takes video files.
 
     Examples:
 
       patchword predict runs/demo photo.png more/photos --csv answers.csv
+      patchword predict runs/cells photo.jpg more/photos --draw drawn --coco found.json
       patchword predict runs/reviews "What a film!"
       patchword predict runs/reviews new.csv --csv answers.csv
       patchword predict runs/names "Ada Lovelace lived in London." --json
       patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
+    from patchword.pipelines.detection.opening import is_detector
     from patchword.pipelines.texts import TextEngine
     from patchword.recipes.text.inference.requests import TypedOptions
 
-    check_places(to, jsonl)
+    check_places(to, jsonl, coco)
     fetch_model(model, download)
+    if is_detector(_folder(model)):
+        from patchword.cli.training.object_outputs import ObjectOutputs
+        from patchword.cli.training.predict_objects import predict_objects
+
+        outputs = ObjectOutputs(to, jsonl, coco, draw, as_json)
+        predict_objects(_folder(model), inputs or (), outputs, score, every, device, precision)
+        return
+    _refuse_detector_options(model, {"--coco": coco, "--draw": draw, "--score": score, "--every": every})
     if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
         engine = TextEngine.open(model, device, precision)
@@ -85,6 +114,14 @@ def predict(
     found = trained_model(Path(model))
     images = list_images(inputs or [])
     _output_images(classify_images(ImageEngine.of(found, device, precision), images, top), to, jsonl, as_json)
+
+
+def _refuse_detector_options(model: str, options: Mapping[str, object]) -> None:
+    from patchword.core.errors import UserError
+
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise UserError(f"{given[0]} is an option for detectors", got=f"{model}, which is none")
 
 
 def reads_texts(model: str) -> bool:

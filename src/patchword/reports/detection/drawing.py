@@ -44,7 +44,7 @@ class Style:
         """Return the sizes for an image of width and height; both grow with the image."""
         side = (size[0] * size[1]) ** 0.5
         smaller = 0.75 if objects > _CROWDED else 1.0
-        return cls(max(2, round(smaller * side / 220)), max(12, round(smaller * side / 30)))
+        return cls(max(2, round(smaller * side / 170)), max(12, round(smaller * side / 30)))
 
 
 def draw_objects(

@@ -75,8 +75,9 @@ def _figure(found: Drawable, errors: DetectionErrors, index: int) -> str:
     drawn = draw_beside(to_image(found.image(index)), panels, _SMALLEST, _LARGEST)
     missed, false, confused = errors.per_image[index].tolist()
     summary = f"{missed} missed, {false} false, {confused} of a wrong class"
-    caption = f"<b>{page.escape(found.names[index])}</b>: {summary}"
+    name = found.names[index].replace("\\", "/").rpartition("/")[2]
+    caption = f"<b>{page.escape(name)}</b>: {summary}"
     buffer = io.BytesIO()
     drawn.save(buffer, "JPEG", quality=_QUALITY)
-    alternative = f"{found.names[index]}, truth beside prediction: {summary}"
+    alternative = f"{name}, truth beside prediction: {summary}"
     return page.figure(page.embedded("jpeg", buffer.getvalue()), alternative, caption, "detections")

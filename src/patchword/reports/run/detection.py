@@ -6,12 +6,13 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from patchword.core.card import Card
+from patchword.layers.model import ModuleWithCard
 from patchword.objectives.metrics.detection.average_precision import AveragePrecision
 from patchword.objectives.metrics.detection.errors import best_threshold, find_errors
 from patchword.objectives.metrics.detection.records import ImageDetections, ImageObjects
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import Recipe
+from patchword.reports.detection.cost import cost_section
 from patchword.reports.detection.images import examples_section, worst_section
 from patchword.reports.detection.sections import (
     ap_section,
@@ -33,7 +34,7 @@ class DetectionResult(Protocol):
     """
 
     @property
-    def model(self) -> nn.Module: ...
+    def model(self) -> ModuleWithCard: ...
     @property
     def classes(self) -> tuple[str, ...]: ...
     @property
@@ -65,6 +66,7 @@ def detection_report(run: Run, found: DetectionResult) -> str:
         class_section(found.boxes, found.masks, classes, errors),
         confusion_section(errors, classes),
         worst_section(found, errors),
+        cost_section(found.model.card),
         origin_section(run, recipe, f"Images: {data_name(recipe)}.", found.model),
     ]
     tiles = [
@@ -87,13 +89,9 @@ def in_words(run: Run, found: DetectionResult) -> str:
     return f"{lead}{training_summary(run.metrics())}."
 
 
-def detector_name(model: nn.Module) -> str:
+def detector_name(model: ModuleWithCard) -> str:
     """Return the name of a detector with its backbone."""
-    card = getattr(model, "card", None)
-    if not isinstance(card, Card):
-        return type(model).__name__
-    backbone = card.config.get("backbone")
-    return f"{card.model} with {backbone}" if backbone else card.model
+    return f"{model.card.model} with {model.card.config['backbone']}"
 
 
 def data_name(recipe: Recipe) -> str:
@@ -107,7 +105,8 @@ def learning_section(metrics: Records) -> str:
     if not metrics:
         return page.section("Learning", page.paragraph("This run has no recorded epoch."))
     epochs = [int(record["epoch"]) for record in metrics]
-    score = next((name for name in metrics[-1] if name.startswith("validation_") and name != "validation_loss"), "")
+    known = [name for name in metrics[-1] if name.startswith("validation_") and name != "validation_loss"]
+    score = "validation_box_ap" if "validation_box_ap" in known else next(iter(known), "")
     scores = _values(metrics, score)
     best = epochs[max(range(len(scores)), key=scores.__getitem__)] if scores else epochs[-1]
     training, validation = _values(metrics, "loss"), _values(metrics, "validation_loss")

@@ -46,13 +46,16 @@ def test_the_report_has_all_sections_numbers_and_images(tmp_path):
     found = stand_in(masks=True)
     html = detection_report(run_in(tmp_path), found)
     page = Page(html)
-    assert headings(html) == [*SECTIONS, "Recipe"]
+    assert headings(html) == [*SECTIONS, "Cost", "Recipe"]
     assert percentage(found.boxes.ap()) in page.text
     assert percentage(found.masks.ap(threshold=0.75)) in page.text
-    assert "mask-rcnn with swin-tiny on cells" in page.text
+    assert "mask-rcnn with resnet-18 on cells" in page.text
     errors = find_errors(found.truth, found.found, 3, best_threshold(found.truth, found.found, 3)[0])
     for index in errors.worst(6):
         assert found.names[index] in page.text
+    assert "One image of 96 x 64 pixels" in page.text
+    parameters = sum(parameter.numel() for parameter in found.model.parameters())
+    assert f"{parameters:,}" in page.text
     images = [one["src"] for one in page.pictures() if one["src"].startswith("data:image/jpeg")]
     assert len(images) == 3 + len(errors.worst(6))
     assert all(one["src"].startswith("data:") for one in page.pictures())

@@ -1,0 +1,1 @@
+"""Detectors as pipelines: images and video frames in, typed objects out."""
