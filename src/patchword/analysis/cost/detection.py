@@ -1,7 +1,7 @@
 """Counts the cost of detectors: backbone, neck, a head over all anchors, and heads that read a number of boxes."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import log2
 from typing import Any, NamedTuple, cast
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from patchword.analysis.cost.count import Cost, calls_of, module_lines
 from patchword.analysis.cost.detection_rules import box_convolution, box_linear, level_convolution, level_scales
 from patchword.analysis.cost.line import Call, Line
-from patchword.analysis.cost.rules import RULES
+from patchword.analysis.cost.rules import RULES, Rule
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.detector import Detector
@@ -26,7 +26,8 @@ CONVENTION = (
 )
 
 
-class LevelAnchors(NamedTuple):
+@dataclass(frozen=True)
+class LevelAnchors:
     """The anchors of one level. stride: pixels per cell."""
 
     name: str
@@ -84,7 +85,7 @@ class DetectorCost(Cost):
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of `Cost`, with the anchors, the numbers of boxes and the sums."""
-        anchors = [{**one._asdict(), "count": one.count, "working": one.working()} for one in self.anchors]
+        anchors = [{**asdict(one), "count": one.count, "working": one.working()} for one in self.anchors]
         sums = {
             what: [one._asdict() for one in found]
             for what, found in (("sections", self.sections()), ("parts", self.parts()))
@@ -175,7 +176,7 @@ def _lines(detector: Detector, calls: dict[str, list[Call]], anchors: Sequence[L
     for line in module_lines(detector.neck, "neck", calls):
         yield replace(line, label=_neck_label(detector, line))
     yield from _head_lines(detector, calls, anchors)
-    rules = {**RULES, nn.Conv2d: box_convolution, nn.Linear: box_linear}
+    rules: dict[type[nn.Module], Rule] = {**RULES, nn.Conv2d: box_convolution, nn.Linear: box_linear}
     yield from module_lines(detector.stages, "stages", calls, rules)
     yield from module_lines(detector.masks, "masks", calls, rules)
 

@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from patchword.cli.common import Download, Model, Settings, console, fetch_model, model_of
+from patchword.cli.common import Download, Model, Settings, console, fetch_model, fields_of, model_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
 
     from patchword.models.registry import Model as AnyModel
@@ -51,7 +53,9 @@ def export(
 
       patchword export runs/demo --onnx demo.onnx
       patchword export runs/classify-text --onnx small.onnx --int8
+      patchword export my-detector --onnx detector.onnx --size 800x1344
     """
+    from patchword.cli.models.detectors import is_detector
     from patchword.core.errors import UserError
     from patchword.models import REGISTRY
     from patchword.weights.export.export import expected_seconds
@@ -67,6 +71,9 @@ def export(
         FORMATS[suffix].require()
     sides, count = read_size(size), _batch(batch)
     fetch_model(model, download)
+    if is_detector(model):
+        _export_detector(model, settings, onnx, program or int8, sides, count, tolerance)
+        return
     found, remarks, out = model_of(model, settings), {}, console()
     if int8 and (program or REGISTRY.reads_images(found.card.model)):
         raise UserError("--int8 is for text models", expected="a text model with --onnx FILE.onnx")
@@ -81,6 +88,34 @@ def export(
         time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
         out.print(f"exporting {found.card.model}: about {time} on a free core", highlight=False, markup=False)
         _print(out, write(found, path, size=sides, batch=count, int8=int8, tolerance=tolerance, remarks=remarks))
+
+
+def _export_detector(
+    model: str,
+    settings: "Iterable[str] | None",
+    path: Path | None,
+    other: object,
+    size: tuple[int, int] | None,
+    batch: int | None,
+    tolerance: float | None,
+) -> None:
+    from patchword.core.errors import UserError
+    from patchword.models.detection import DETECTORS, create_detector
+    from patchword.weights import load
+    from patchword.weights.export.detection import export_detector, spread_scores
+
+    if path is None or other:
+        raise UserError(f"{model!r} is a detector", expected="--onnx FILE.onnx alone, without --torch and --int8")
+    overrides, remarks, out = fields_of(settings or ()), {}, console()
+    if model not in DETECTORS:
+        detector = cast(Any, load(model, **overrides))
+    else:
+        detector = create_detector(model, **overrides).eval()
+        spread_scores(detector)
+        remarks["weights"] = "random"
+        out.print(f"{model} is a registry name, so its weights are random; a saved detector has trained weights")
+    out.print(f"exporting {detector.card.model}: a minute or two on a free core", highlight=False, markup=False)
+    _print(out, export_detector(detector, path, size=size, batch=batch, tolerance=tolerance, remarks=remarks))
 
 
 def read_size(text: str) -> tuple[int, int] | None:

@@ -106,4 +106,4 @@ def _tower(width: int, hidden: int, depth: int, groups: int) -> nn.Sequential:
 
 def _by_anchor(found: Tensor, values: int) -> Tensor:
     """(batch, per cell * values, rows, columns) -> (batch, rows * columns * per cell, values)"""
-    return found.permute(0, 2, 3, 1).reshape(len(found), -1, values)
+    return found.permute(0, 2, 3, 1).reshape(found.shape[0], -1, values)

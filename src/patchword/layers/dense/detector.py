@@ -105,7 +105,7 @@ class Detector(ModuleWithCard):
         sizes: (batch, 2), height and width of each image without its padding; by default there is none.
         """
         if sizes is None:
-            sizes = constant(images.shape[-2:], torch.long, images.device).repeat(len(images), 1)
+            sizes = constant(images.shape[-2:], torch.long, images.device).repeat(images.shape[0], 1)
         return self.detect(self.features(images), sizes)
 
     def detect(self, levels: Sequence[Tensor], sizes: Tensor) -> Detections:

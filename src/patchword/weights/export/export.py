@@ -85,7 +85,7 @@ def export(
                 _require(_spread(run, examples, rounded), max(INT8_TOLERANCE, 2 * shaken), target, form)
             worst = (_spread if int8 else _largest_difference)(run, examples, expected)
             _require(worst, tolerance if tolerance is not None else float("inf") if int8 else TOLERANCE, target, form)
-            written = _publish(draft, target)
+            written = publish(draft, target)
     except OSError as error:
         raise UserError(f"cannot write {target}", got=error.strerror or str(error)) from None
     batches = tuple(len(fed[0]) for fed in examples)
@@ -182,7 +182,7 @@ def _require(worst: float, tolerance: float, target: Path, form: Format) -> None
         )
 
 
-def _publish(draft: Path, target: Path) -> int:
+def publish(draft: Path, target: Path) -> int:
     """Move the draft and its companion files to their place, the main file last; return the size in bytes."""
     files = sorted(draft.parent.iterdir(), key=lambda file: file == draft)
     size = sum(file.stat().st_size for file in files)
