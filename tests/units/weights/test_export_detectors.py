@@ -15,12 +15,12 @@ from patchword.weights.export.detection_operations import detection_translations
 from patchword.weights.export.formats import quiet
 
 pytest.importorskip("onnxruntime")
-MINI = {"backbone": "resnet-mini", "classes": 2}
+SMALL = {"backbone": "resnet-18", "backbone_fields": {"width": 8}, "classes": 2}
 
 
 def detector(name, **fields):
     torch.manual_seed(0)
-    found = create_detector(name, **MINI, **fields).eval()
+    found = create_detector(name, **SMALL, **fields).eval()
     spread_scores(found)
     return found
 
@@ -44,7 +44,7 @@ def test_detections_equal_those_of_onnx_runtime(tmp_path, name, fields, batch):
     session = onnxruntime.InferenceSession(done.path, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_outputs()]
     assert names == ["boxes", "labels", "scores", "valid", "masks"][: 5 if given.masks else 4]
-    images, sizes = torch.randn(3, 1, 64, 96), torch.tensor([[64, 96], [60, 90], [33, 50]])
+    images, sizes = torch.randn(3, 3, 64, 96), torch.tensor([[64, 96], [60, 90], [33, 50]])
     found = dict(zip(names, session.run(None, {"images": images.numpy(), "sizes": sizes.numpy()}), strict=True))
     with torch.no_grad():
         expected: Detections = given(images, sizes)
