@@ -49,7 +49,7 @@ def test_detections_equal_those_of_onnx_runtime(tmp_path, name, fields, batch):
     with torch.no_grad():
         expected: Detections = given(images, sizes)
     assert found["valid"].sum(axis=1).tolist() == pytest.approx(expected.counts().tolist(), abs=1)
-    assert expected.counts().min() > 10
+    assert expected.counts().sum() > 20
     assert (found["boxes"][2][..., 2] <= 50).all()  # clipped to the image, not to its padding
     meta = session.get_modelmeta().custom_metadata_map
     assert f"sizes, int64 ({batch or 'batch'}, 2)" in meta["input"]

@@ -52,6 +52,10 @@ def compare(
         list[str] | None, typer.Argument(metavar="MODEL", help="Model names, or patterns such as 'swin-*'.")
     ] = None,
     text: Annotated[bool, typer.Option("--text", help="Compare text models.")] = False,
+    dense: Annotated[
+        bool, typer.Option("--dense", help="Compare the published detectors; MODEL is a detector or a backbone.")
+    ] = False,
+    speed: Annotated[bool, typer.Option("--speed", help="With --dense: also measure images per second.")] = False,
     batch: Annotated[
         int | None,
         typer.Option("--batch-size", min=1, help="Images per call (8 on a CPU, 128 on a GPU), or texts (1, 32)."),
@@ -74,7 +78,7 @@ def compare(
             "--out",
             metavar="FOLDER",
             help="Output folder for tables and figures; existing ones are replaced.",
-            show_default="comparison, or text-comparison",
+            show_default="comparison, text-comparison or dense-comparison",
         ),
     ] = None,
     as_json: Json = False,
@@ -90,10 +94,14 @@ def compare(
       patchword compare 'swin-*' cswin-tiny --batch-size 4
       patchword compare --text 'bert-*' 'distil*' --longest 20
       patchword compare --text --no-speed
+      patchword compare --dense 'swin-*' 'cswin-*' --out detectors
     """
     from patchword.core.files import make_folder
     from patchword.reports.comparison.comparison import write_comparison
 
+    if dense or speed:
+        _dense(models or [], device, batch, seconds, speed and not no_speed, out, as_json, dense and not text)
+        return
     options = _Options(models or [], device, precision, batch, tokens, seconds, longest, compiled, not no_speed)
     plan, screen = _texts(options) if text else _images(options), _messages(as_json)
     folder = out or Path("text-comparison" if text else "comparison")
@@ -113,6 +121,35 @@ def compare(
         screen.print("stopped; the remaining models have no speed", highlight=False)
         raise typer.Exit(130)
     raise typer.Exit(1 if any(row.has_failed for row in rows) else 0)
+
+
+def _dense(
+    words: Sequence[str],
+    device: str,
+    batch: int | None,
+    seconds: float,
+    speed: bool,
+    out: Path | None,
+    as_json: bool,
+    allowed: bool,
+) -> None:
+    from patchword.cli.models.dense import compare_detectors
+    from patchword.core.errors import UserError
+    from patchword.core.files import make_folder
+    from patchword.reports.comparison.comparison import write_comparison
+
+    if not allowed:
+        raise UserError("--speed is for --dense, which excludes --text", expected="--dense --speed")
+    screen, folder = _messages(as_json), out or Path("dense-comparison")
+    comparison = compare_detectors(words, device, batch or 1, seconds, speed, screen)
+    make_folder(folder)
+    written = write_comparison(comparison, folder)
+    if as_json:
+        typer.echo(json.dumps(comparison.to_json(), indent=2))
+    else:
+        print_comparison(console(_WIDE), comparison)
+    screen.print(f"\nwritten: {', '.join(str(path) for path in written)}", highlight=False, markup=False)
+    raise typer.Exit(1 if any(row.failure for row in comparison.rows) else 0)
 
 
 def _messages(as_json: bool) -> "Console":
