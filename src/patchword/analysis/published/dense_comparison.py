@@ -73,9 +73,7 @@ def dense_rows(words: Iterable[str] = ()) -> list[DenseRow]:
 
 def dense_fields(published: PublishedDetector) -> dict[str, Any]:
     """Return the fields of the detector; Swin's published numbers are with attention to the padding of windows."""
-    fields = {"backbone": published.backbone}
-    swin = REGISTRY.find(published.backbone)[0].name == "swin"
-    return {**fields, "window_padding": "attended"} if swin else fields
+    return {"backbone": published.backbone, "window_padding": published.window_padding}
 
 
 def _matches(one: PublishedDetector, word: str) -> bool:
