@@ -5,6 +5,16 @@ import json
 import numpy as np
 from PIL import Image
 
+_SIZES = (
+    "model.backbone=resnet-18",
+    "model.backbone_fields.width=8",
+    "model.frozen=0",
+    "model.min_size=64",
+    "model.max_size=64",
+)
+TINY_ATSS = ("model=atss", *_SIZES, "model.width=64", "model.depth=1")
+TINY_FASTER_RCNN = ("model=faster-rcnn", *_SIZES, "model.width=16", "model.hidden=16")
+TINY_MASK_RCNN = ("model=mask-rcnn", *TINY_FASTER_RCNN[1:])
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 60, 230)}
 
 

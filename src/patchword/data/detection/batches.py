@@ -12,8 +12,7 @@ from patchword.core.card import Normalization
 from patchword.core.device import to_device
 from patchword.core.geometry.objects import Targets
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.augmentation.augmentation import normalize
-from patchword.data.detection.collate import DetectionBatch, collate
+from patchword.data.detection.collate import MULTIPLE, DetectionBatch, collate, normalize_padded
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.sources import DetectionSource
 from patchword.data.detection.transforms.chain import Transform
@@ -71,7 +70,7 @@ class ObjectBatch:
 @dataclass(frozen=True, eq=False)
 class DetectionBatches:
     """The batches of one split. transform: resizes and augments each sample. masks: whether the batches have masks.
-    passes: over the images in each epoch.
+    passes: over the images in each epoch. multiple: of the padded height and width.
     """
 
     source: DetectionSource
@@ -81,6 +80,7 @@ class DetectionBatches:
     transform: Transform
     masks: bool = True
     passes: int = 1
+    multiple: int = MULTIPLE
 
     def steps_per_epoch(self) -> int:
         return self.passes * max(1, len(self.source) // self.size)
@@ -106,14 +106,16 @@ class DetectionBatches:
         """Join samples in memory from which a GPU copies."""
         if not self.masks:
             samples = [replace(sample, masks=None) for sample in samples]
-        joined = collate(samples)
+        joined = collate(samples, self.multiple)
         return joined.pinned() if self.device.type == "cuda" else joined
 
     def _on_device(self, joined: DetectionBatch, index: Tensor) -> ObjectBatch:
-        pixels = normalize(joined.images.to(self.device, non_blocking=True), self.normalization)
+        targets = joined.targets.to(self.device)
+        images = joined.images.to(self.device, non_blocking=True)
+        pixels = normalize_padded(images, targets.sizes, self.normalization)
         if self.device.type == "cuda":
             pixels = pixels.contiguous(memory_format=torch.channels_last)  # the faster layout of convolutions
-        return ObjectBatch(pixels, joined.targets.to(self.device), index, 0, 0)
+        return ObjectBatch(pixels, targets, index, 0, 0)
 
     def _batches(self, parts: Sequence[tuple[int, Tensor]], seed: int, group: WorkSharing) -> Iterator[ObjectBatch]:
         """Yield batches. parts: the number of the pass and the samples of each batch."""

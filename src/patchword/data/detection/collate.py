@@ -6,8 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.core.geometry.objects import Targets
+from patchword.data.augmentation.augmentation import normalize
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.transforms.geometry import check_padded_size, rounded_up
 
@@ -23,6 +25,16 @@ class DetectionBatch(NamedTuple):
     def pinned(self) -> "DetectionBatch":
         """Return the batch in pinned memory, from which a copy to a GPU does not wait."""
         return DetectionBatch(self.images.pin_memory(), self.targets.pin_memory())
+
+
+def normalize_padded(images: Tensor, sizes: Tensor, normalization: Normalization) -> Tensor:
+    """Normalize the pixels of a batch; padding becomes 0, as where images are normalized before they are padded.
+
+    images: (batch, channels, height, width), uint8. sizes: (batch, 2), height and width without padding.
+    """
+    row, column = (torch.arange(side, device=images.device) for side in images.shape[2:])
+    inside = (row < sizes[:, :1])[:, :, None] & (column < sizes[:, 1:])[:, None, :]
+    return normalize(images, normalization) * inside[:, None]
 
 
 def collate(

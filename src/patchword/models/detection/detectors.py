@@ -90,6 +90,13 @@ def _one_stage(
     backbone = dense_backbone(c)
     used = [place for place, stride in enumerate(backbone.strides) if stride >= 8]
     strides = [backbone.strides[place] for place in used]
+    if not strides:
+        raise UserError(
+            f"{c.backbone!r} as the backbone of a one-stage detector",
+            expected="a map of stride 8 or more",
+            got=f"strides {', '.join(map(str, backbone.strides))}",
+            hint="a detector of two stages, such as model=faster-rcnn, reads finer maps",
+        )
     strides += [2 * strides[-1], 4 * strides[-1]]
     neck = Fpn(
         [backbone.widths[place] for place in used], c.width, extra=2, extra_from=c.extra_from, extra_relu=c.extra_relu

@@ -12,12 +12,11 @@ from torch import Tensor
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.layers.dense.detector import Detector
-from patchword.models import REGISTRY
 from patchword.objectives.metrics.detection.results import select
 from patchword.pipelines.detection.answer import DetectionAnswer
 from patchword.pipelines.detection.pixels import image_pixels
 from patchword.pipelines.image_inputs import OneImage
-from patchword.recipes.detection.inference import detect_images
+from patchword.recipes.detection.inference import channels_of, detect_images
 from patchword.training.step import Precision
 
 SCORE = 0.3
@@ -57,8 +56,7 @@ class DetectionEngine:
     @property
     def channels(self) -> int:
         """Channels of an image."""
-        config = self.model.card.config
-        return int(REGISTRY.configure(config["backbone"], dict(config["backbone_fields"])).channels)
+        return channels_of(self.model)
 
     def detect(self, images: Sequence[OneImage], score: float = SCORE) -> list[DetectionAnswer | UserError]:
         """Return the objects of each image with at least this score, or why the image cannot be read."""

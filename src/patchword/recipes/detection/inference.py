@@ -7,13 +7,13 @@ from torch import Tensor
 
 from patchword.core.geometry.objects import Detections
 from patchword.core.masks.run_lengths import RunLengths
-from patchword.data.augmentation.augmentation import normalize
-from patchword.data.detection.collate import collate
+from patchword.data.detection.collate import collate, normalize_padded
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.transforms.draws import SampleDraws
 from patchword.data.detection.transforms.geometry import ResizeShorter
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.mask_paste import paste_binary_masks
+from patchword.models import REGISTRY
 from patchword.objectives.metrics.detection.records import ImageDetections
 from patchword.training.step import autocast
 
@@ -35,9 +35,10 @@ def detect_images(
             resize(_without_objects(image), SampleDraws(0, 0, 0)) for image in images[start : start + batch_size]
         ]
         pixels, targets = collate(samples)
-        inputs = normalize(pixels.to(device), detector.card.normalization)
+        inside = targets.sizes.to(device)
+        inputs = normalize_padded(pixels.to(device), inside, detector.card.normalization)
         with autocast(precision, device):
-            detections = detector(inputs, targets.sizes.to(device))
+            detections = detector(inputs, inside)
         sizes = [(int(image.shape[1]), int(image.shape[2])) for image in images[start : start + batch_size]]
         found += at_original_size(detections, sizes)
     return found
@@ -51,7 +52,8 @@ def resizing(detector: Detector) -> ResizeShorter:
 
 def channels_of(detector: Detector) -> int:
     """Return the number of channels of the images that a detector reads."""
-    return len(detector.card.normalization.mean)
+    config = detector.card.config
+    return int(REGISTRY.configure(config["backbone"], config["backbone_fields"]).channels)
 
 
 def at_original_size(detections: Detections, sizes: Sequence[Size]) -> list[ImageDetections]:

@@ -67,6 +67,11 @@ class DetectionRecipe(Recipe):
     passes: int = Field(
         1, gt=0, description="passes over the training images per epoch; for small sets, since each epoch is validated"
     )
+    pad_multiple: Literal[32, 64, 128, 256] = Field(
+        32,
+        description="the height and width of a batch are multiples of this; on a GPU, window attention compiles "
+        "kernels for each size of a batch, so a larger number starts faster",
+    )
     augmentation: ObjectAugment = Field(ObjectAugment(), description="augmentation of training images")
 
     def located(self) -> Self:
@@ -135,6 +140,7 @@ def mask_rcnn_swin() -> DetectionRecipe:
         learning_rate=1e-4,
         weight_decay=0.05,
         warmup=0.002,
+        pad_multiple=128,
         schedule="step",
         clip_norm=0.0,
     )

@@ -99,6 +99,7 @@ def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:
         transform,
         plan.predicts_masks,
         recipe.passes,
+        recipe.pad_multiple,
     )
     held = HeldOutObjects(
         replace(batches, source=cached(splits.validation), transform=resizing(detector)),

@@ -8,6 +8,7 @@ import pytest
 
 from patchword.recipes.run import Run
 from support.checkpoints import assert_close
+from support.detection.rectangles import TINY_FASTER_RCNN, write_rectangles
 from support.material import TINY_MODEL
 from support.parallel_runs import Asked, Workers, do
 from support.tiny_texts import TINY_BERT, vocabulary_of
@@ -26,6 +27,7 @@ CASES = {
     "plain": ("digits-vit", (*IMAGES, "ema_decay=0.9")),
     "pieces": ("digits-vit", (*IMAGES, "gradient_accumulation=4", "batch_size=117", "epochs=1", "sam=0.05")),
     "patches": ("image-pretrain", (*PATCHES, "model.patch=2")),
+    "objects": ("detect-objects", (*TINY_FASTER_RCNN, *STEADY, "batch_size=8", "epochs=1")),
     "words": ("bert-pretrain", (*TINY_BERT, *STEADY, "model.dropout=0", "model.attention_dropout=0")),
 }
 TEXTS = ("documents=line", "length=24", "batch_size=16", "held_out=0.2", "masked=0.2", "epochs=2", "learning_rate=1e-4")
@@ -50,8 +52,12 @@ def write_texts(folder: Path) -> None:
 def plan_of(folder: Path, together: bool) -> list[Asked]:
     found = []
     for name, (recipe, settings) in CASES.items():
-        texts = (f"text={folder / 'texts.txt'}", f"tokenizer={folder / 'words'}", *TEXTS) if name == "words" else ()
-        found.append(Asked(str(folder / ("two" if together else "one") / name), recipe, (*settings, *texts)))
+        data: tuple[str, ...] = ()
+        if name == "words":
+            data = (f"text={folder / 'texts.txt'}", f"tokenizer={folder / 'words'}", *TEXTS)
+        if name == "objects":
+            data = (f"data={folder / 'rectangles'}",)
+        found.append(Asked(str(folder / ("two" if together else "one") / name), recipe, (*settings, *data)))
     if together:
         for name, place in SHARDED.items():
             recipe, settings = CASES[name]
@@ -69,6 +75,7 @@ def runs(tmp_path_factory) -> Path:
     """All cases on one process, and on two; then the interrupted one is resumed on one and on two."""
     folder = tmp_path_factory.mktemp("runs")
     write_texts(folder)
+    write_rectangles(folder / "rectangles")
     workers = Workers(plan_of(folder, together=True), folder / "plan")
     for run in plan_of(folder, together=False):
         assert do(run)

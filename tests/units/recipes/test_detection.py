@@ -1,0 +1,192 @@
+"""Detection by a recipe: data, a run with a restart, its evaluation, and what is fine-tuned from it."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+import patchword
+from patchword.core.errors import UserError
+from patchword.data.detection.splits import open_splits
+from patchword.layers.dense.detector import Detector
+from patchword.recipes import find_recipe
+from patchword.recipes.checking import check_data
+from patchword.recipes.detection.inference import detect_images
+from patchword.recipes.detection.objective import DetectionObjective
+from patchword.recipes.detection.recipe import DetectionRecipe, mask_rcnn_swin
+from patchword.recipes.detection.task import DetectionTask, build_task
+from patchword.recipes.evaluation import evaluate
+from patchword.recipes.run import Run
+from patchword.recipes.sample_names import sample_names
+from patchword.recipes.train import train
+from patchword.reports.run.kinds import result_lines, write_report
+from patchword.weights.io.loading import load_detector
+from support.detection.rectangles import TINY_ATSS, TINY_MASK_RCNN, write_rectangles
+from support.material import differing, silent
+
+QUICK = ("epochs=2", "batch_size=4", "device=cpu", "data=objects", "precision=float32")
+LAST = "checkpoints/epoch-00002-batch-0000000/tensors.safetensors"
+
+
+@pytest.fixture(autouse=True)
+def _objects(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_rectangles(Path("objects"))
+
+
+def recipe(*settings: str, model: tuple[str, ...] = TINY_ATSS) -> DetectionRecipe:
+    return find_recipe("detect-objects").with_settings([*model, *QUICK, *settings])
+
+
+def built(*settings: str, model: tuple[str, ...] = TINY_ATSS) -> tuple[DetectionTask, str]:
+    console = Console(file=io.StringIO(), width=200)
+    return build_task(recipe(*settings, model=model), console), console.file.getvalue()
+
+
+def test_the_parts_of_a_data_set_are_disjoint_and_do_not_move():
+    splits = open_splits("objects", 0.1)
+    parts = [
+        {part.file(index) for index in range(len(part))} for part in (splits.train, splits.validation, splits.test)
+    ]
+    assert [len(part) for part in parts] == [16, 2, 2]
+    assert len(set.union(*parts)) == 20
+    write_rectangles(Path("objects"), count=30)
+    later = open_splits("objects", 0.1).test
+    kept = {later.file(index) for index in range(len(later))}
+    assert len(kept & parts[2]) >= 1, "more images hardly change the test images"
+
+
+def test_the_summary_names_what_is_trained():
+    task, printed = built(model=TINY_MASK_RCNN)
+    assert "mask-rcnn with resnet-18" in printed
+    assert "16 images for training, 2 for validation, 2 for the test" in printed
+    assert "boxes and masks of 3 classes" in printed
+    assert task.model.card.labels == ("red", "green", "blue")
+    assert len(task.model.card.normalization.mean) == 3
+
+
+def test_a_batch_is_normalized_and_its_padding_is_zero():
+    task, _ = built("model.min_size=40", "model.max_size=40")
+    batch = next(iter(task.data(0, 0)))
+    assert batch.images.shape == (4, 3, 64, 64)
+    assert batch.targets.sizes.tolist() == [[40, 40]] * 4
+    assert not batch.images[:, :, 40:].any()
+    assert not batch.images[..., 40:].any()
+    assert batch.images[:, :, :40, :40].std() > 0.5
+    assert sample_names(task)(batch)[0].endswith(".png")
+
+
+def test_the_loss_of_parts_is_that_of_the_batch():
+    """Which boxes are sampled depends on the image alone, so that micro-batches draw the same."""
+    task, _ = built()
+    task.model.eval()
+    objective = task.objective(task.model)
+    assert isinstance(objective, DetectionObjective)
+    batch = next(iter(task.data(0, 0)))
+    first, second = batch.split(2)
+    key = batch.keys()((4, 9), torch.device("cpu"))
+    assert torch.equal(torch.cat([part.keys()((2, 9), torch.device("cpu")) for part in (first, second)]), key)
+    draw = batch.keys()
+    assert not torch.equal(draw((4, 9), torch.device("cpu")), draw((4, 9), torch.device("cpu")))
+    assert objective(batch, batch).loss.isfinite()
+    assert objective(first, batch).loss == objective(first, first).loss / 2
+
+
+def test_a_stopped_run_resumes_bit_equal(stop_after):
+    settings = ("ema_decay=0.9", "augmentation.color_jitter=0.3")
+    assert train(recipe(*settings), Path("whole"), silent())
+    stop_after(recipe_steps(*settings) + 3)
+    assert not train(recipe(*settings), Path("parts"), silent())
+    stop_after(0)
+    assert train(recipe(*settings), Path("parts"), silent(), resume=True)
+    for file in ("model.safetensors", LAST):
+        assert differing(Path("parts", file), Path("whole", file)) == [], file
+    assert train(recipe(*settings, "seed=1"), Path("other"), silent())
+    assert differing(Path("other/model.safetensors"), Path("whole/model.safetensors"))
+
+
+def recipe_steps(*settings: str) -> int:
+    return built(*settings)[0].steps_per_epoch()
+
+
+def test_a_run_is_evaluated_and_fine_tuned():
+    assert train(recipe("epochs=1", model=TINY_MASK_RCNN), Path("run"), silent())
+    metrics = Run(Path("run")).metrics()[-1]
+    assert {"validation_box_ap", "validation_box_ap50", "validation_mask_ap", "validation_loss"} <= metrics.keys()
+    found = evaluate(Run(Path("run")), "cpu")
+    assert len(found.truth) == len(found.found) == 2
+    assert any("Test Box AP" in line for line in result_lines(found))
+    assert any("Test Mask AP" in line for line in result_lines(found))
+    summary = json.loads(Path("run/evaluation.json").read_text())
+    assert set(summary["boxes"]["per_class"]) == {"red", "green", "blue"}
+    assert write_report(Run(Path("run")), found).stat().st_size > 10_000
+    detector = load_detector("run")
+    assert isinstance(detector, Detector)
+    write_rectangles(Path("more"), seed=1)
+    fine = find_recipe("detect-objects").with_settings(["model=run", *QUICK[:3], "data=more"])
+    task = build_task(fine, silent())
+    for name, tensor in task.model.state_dict().items():
+        assert torch.equal(tensor, detector.state_dict()[name]), name
+
+
+def test_detections_are_in_pixels_of_the_original_image():
+    """The same image at twice the size has the same objects at twice the coordinates."""
+    torch.manual_seed(0)
+    sizes = {"backbone_fields": {"width": 8}, "width": 16, "hidden": 16, "min_size": 64, "max_size": 64}
+    detector = patchword.create("mask-rcnn", backbone="resnet-18", classes=3, **sizes).eval()
+    for stage in detector.stages:
+        torch.nn.init.constant_(stage.class_output.bias[:1], 5.0)  # every proposal is an object
+    small = torch.full((3, 64, 64), 90, dtype=torch.uint8)  # stays the same when it is resized
+    large = torch.full((3, 128, 128), 90, dtype=torch.uint8)
+    one, two = detect_images(detector, [small, large])
+    assert len(one.labels) > 1
+    assert two.labels.tolist() == one.labels.tolist()
+    assert abs(two.boxes - 2 * one.boxes).max() < 1e-2
+    assert {(mask.height, mask.width) for mask in two.masks} == {(128, 128)}
+
+
+def test_a_tiny_detector_learns():
+    """Colours decide the class."""
+    settings = ("model.batch_norms=train", "epochs=3", "passes=4", "learning_rate=3e-3", "batch_size=8")
+    assert train(recipe(*settings), Path("run"), silent())
+    first, *_, last = Run(Path("run")).metrics()
+    assert last["loss"] < 0.8 * first["loss"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("data=nothing",), "no detection data 'nothing'"),
+        (("model=swin-tiny",), "model=atss model.backbone=swin-tiny"),
+        (("model=mask-rcn",), "did you mean 'mask-rcnn'"),
+        (("model.backbon=swin-tiny",), "did you mean 'backbone'"),
+        (("backbone_weights=nothing",), "nothing at nothing"),
+    ],
+)
+def test_a_mistake_is_a_message_and_nothing_is_written(settings, message):
+    with pytest.raises(UserError) as raised:
+        train(recipe(*settings), Path("run"), silent())
+    assert message in str(raised.value)
+    assert not Path("run").exists()
+
+
+def test_masks_cannot_be_learned_from_boxes():
+    write_rectangles(Path("boxes"), masks=False)
+    with pytest.raises(UserError, match="learns masks"):
+        train(recipe("data=boxes", model=TINY_MASK_RCNN), Path("run"), silent())
+    assert not Path("run").exists()
+
+
+def test_data_is_checked():
+    summary, _ = check_data(recipe(), lambda done, of: None)
+    assert summary.startswith("20 images (1 without objects)")
+
+
+def test_the_authors_settings():
+    authors = mask_rcnn_swin()
+    assert (authors.learning_rate, authors.weight_decay, authors.epochs, authors.batch_size) == (1e-4, 0.05, 36, 16)
+    assert authors.augmentation.min_sizes == tuple(range(480, 801, 32))
+    assert authors.schedule == "step"
