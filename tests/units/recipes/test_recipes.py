@@ -1,4 +1,5 @@
 import pytest
+import torch
 import yaml
 from pydantic import BaseModel
 
@@ -7,7 +8,9 @@ from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.image.named_datasets import DATASETS
 from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
+from patchword.models.detection import create_detector
 from patchword.recipes import RECIPES, find_recipe
+from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.recipes.image.recipe import Augment, ImageDataRecipe, ImageRecipe
 from patchword.recipes.kinds import KINDS
 from patchword.recipes.schema.reading import read_recipe, recipe_from
@@ -19,14 +22,18 @@ from support.material import silent
 BASE = ImageRecipe()
 OF_IMAGES = [name for name in RECIPES if isinstance(find_recipe(name), ImageDataRecipe)]
 FROM_WEIGHTS = "finetune-images"  # its model is the user's
-OF_TEXTS = [name for name in RECIPES if name not in OF_IMAGES]
+OF_OBJECTS = [name for name in RECIPES if isinstance(find_recipe(name), DetectionRecipe)]
+OF_TEXTS = [name for name in RECIPES if name not in (*OF_IMAGES, *OF_OBJECTS)]
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_can_be_built_written_and_read(name, tmp_path):
     recipe = find_recipe(name)
     assert recipe.about
-    if name != FROM_WEIGHTS:
+    if name in OF_OBJECTS:
+        with torch.device("meta"):
+            create_detector(recipe.model.name, **recipe.model.overrides())
+    elif name != FROM_WEIGHTS:
         assert REGISTRY.reads_images(recipe.model.name) == (name in OF_IMAGES)
         REGISTRY.configure(recipe.model.name, recipe.model.overrides())
     path = tmp_path / "recipe.yaml"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from patchword.cli.common import console, fields_of
+from patchword.core.errors import UserError
+from patchword.core.files import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,9 +33,9 @@ def is_detector(model: str) -> bool:
 def _saved_name(path: "Path") -> object:
     """Return the model that a config.json names, if it is ours."""
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+        described = read_json(path)
+    except UserError:
+        return None  # loading it names the fault
     return described.get("model") if isinstance(described, dict) else None
 
 

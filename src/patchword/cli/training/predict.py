@@ -75,7 +75,7 @@ def predict(
     Examples:
 
       patchword predict runs/demo photo.png more/photos --csv answers.csv
-      patchword predict runs/cells photo.jpg more/photos --draw drawn --coco found.json
+      patchword predict runs/cells more/photos --draw drawn --coco found.json
       patchword predict runs/reviews "What a film!"
       patchword predict runs/reviews new.csv --csv answers.csv
       patchword predict runs/names "Ada Lovelace lived in London." --json

@@ -1,12 +1,11 @@
 """Finds out whether a run, a model folder or a file of weights is a detector, and loads it."""
 
-import json
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
+from patchword.core.files import parse_json, read_json
 from patchword.layers.dense.detector import Detector
 from patchword.models.detection import DETECTORS
 from patchword.recipes.detection.recipe import DetectionRecipe
@@ -34,7 +33,7 @@ def _described(path: Path) -> object:
             config = read_json(path / "config.json")
         elif path.suffix == ".safetensors" and path.is_file():
             with safe_open(path, "numpy") as file:
-                config = json.loads((file.metadata() or {}).get("patchword", "{}"))
+                config = parse_json((file.metadata() or {}).get("patchword", "{}"))
         else:
             return None
     except (UserError, SafetensorError, OSError, ValueError):
