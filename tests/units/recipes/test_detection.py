@@ -164,6 +164,9 @@ def test_a_tiny_detector_learns():
         (("model=mask-rcn",), "did you mean 'mask-rcnn'"),
         (("model.backbon=swin-tiny",), "did you mean 'backbone'"),
         (("backbone_weights=nothing",), "nothing at nothing"),
+        (("compile=true",), "'compile': detection supports one value"),
+        (("freeze=backbone",), "model.frozen=N"),
+        (("layer_decay=0.7",), "expected 1.0, got 0.7"),
     ],
 )
 def test_a_mistake_is_a_message_and_nothing_is_written(settings, message):

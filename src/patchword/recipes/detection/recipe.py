@@ -86,6 +86,25 @@ class DetectionRecipe(Recipe):
         """Return the settings that the user has to give, as they are typed."""
         return "data=FOLDER" if self.data == YOUR_OBJECTS else ""
 
+    def check_settings(self) -> None:
+        """Raise an error for settings of other kinds of recipes that detection does not support."""
+        unsupported = {
+            "freeze": ("none", "model.frozen=N keeps the first N stages of the backbone fixed"),
+            "layer_decay": (1.0, ""),
+            "compile": (False, ""),
+            "activation_checkpointing": (False, "gradient_accumulation=N saves memory, too"),
+            "sharding": ("none", ""),
+        }
+        for name, (only, hint) in unsupported.items():
+            if getattr(self, name) != only:
+                expected = str(only).lower() if isinstance(only, bool) else str(only)
+                raise UserError(
+                    f"recipe field {name!r}: detection supports one value",
+                    expected=expected,
+                    got=getattr(self, name),
+                    hint=hint,
+                )
+
     def check_data_given(self) -> None:
         """Raise an error if no data is given; a folder named "objects" is used."""
         if self.data == YOUR_OBJECTS and not Path(self.data).exists():

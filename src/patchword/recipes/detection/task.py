@@ -70,6 +70,7 @@ def open_data(recipe: DetectionRecipe, channels: int, progress: Progress | None 
 
 def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:
     """Read the annotations and build the detector."""
+    recipe.check_settings()
     device, plan = pick_device(recipe.device), plan_detector(recipe)
     with console.status(f"reading {recipe.data}") as status:
 
