@@ -97,7 +97,6 @@ def compare(
       patchword compare --dense 'swin-*' 'cswin-*' --out detectors
     """
     from patchword.core.files import make_folder
-    from patchword.reports.comparison.comparison import write_comparison
 
     if dense or speed:
         _dense(models or [], device, batch, seconds, speed and not no_speed, out, as_json, dense and not text)
@@ -111,16 +110,23 @@ def compare(
         screen.print("stopped before anything was measured; nothing was written")
         raise typer.Exit(130)
     comparison = plan.compared(rows)
+    _show(comparison, folder, as_json, screen)
+    if stopped:
+        screen.print("stopped; the remaining models have no speed", highlight=False)
+        raise typer.Exit(130)
+    raise typer.Exit(1 if any(row.has_failed for row in rows) else 0)
+
+
+def _show(comparison: "Comparison", folder: Path, as_json: bool, screen: "Console") -> None:
+    """Print a comparison as a table or as JSON, and write its files."""
+    from patchword.reports.comparison.comparison import write_comparison
+
     written = write_comparison(comparison, folder)
     if as_json:
         typer.echo(json.dumps(comparison.to_json(), indent=2))
     else:
         print_comparison(console(_WIDE), comparison)
     screen.print(f"\nwritten: {', '.join(str(path) for path in written)}", highlight=False, markup=False)
-    if stopped:
-        screen.print("stopped; the remaining models have no speed", highlight=False)
-        raise typer.Exit(130)
-    raise typer.Exit(1 if any(row.has_failed for row in rows) else 0)
 
 
 def _dense(
@@ -136,19 +142,13 @@ def _dense(
     from patchword.cli.models.dense import compare_detectors
     from patchword.core.errors import UserError
     from patchword.core.files import make_folder
-    from patchword.reports.comparison.comparison import write_comparison
 
     if not allowed:
         raise UserError("--speed is for --dense, which excludes --text", expected="--dense --speed")
     screen, folder = _messages(as_json), out or Path("dense-comparison")
     comparison = compare_detectors(words, device, batch or 1, seconds, speed, screen)
     make_folder(folder)
-    written = write_comparison(comparison, folder)
-    if as_json:
-        typer.echo(json.dumps(comparison.to_json(), indent=2))
-    else:
-        print_comparison(console(_WIDE), comparison)
-    screen.print(f"\nwritten: {', '.join(str(path) for path in written)}", highlight=False, markup=False)
+    _show(comparison, folder, as_json, screen)
     raise typer.Exit(1 if any(row.failure for row in comparison.rows) else 0)
 
 

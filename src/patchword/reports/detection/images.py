@@ -33,7 +33,9 @@ class Drawable(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
 
-    def image(self, index: int) -> Tensor: ...
+    def image(self, index: int) -> Tensor:
+        """Return the pixels of an image: uint8 (channels, height, width)."""
+        ...
 
 
 def examples_section(found: Drawable, errors: DetectionErrors) -> str:

@@ -4,16 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import nn
 
 from patchword.layers.model import ModuleWithCard
 from patchword.objectives.metrics.detection.average_precision import AveragePrecision
 from patchword.objectives.metrics.detection.errors import best_threshold, find_errors
-from patchword.objectives.metrics.detection.records import ImageDetections, ImageObjects
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import Recipe
 from patchword.reports.detection.cost import cost_section
-from patchword.reports.detection.images import examples_section, worst_section
+from patchword.reports.detection.images import Drawable, examples_section, worst_section
 from patchword.reports.detection.sections import (
     ap_section,
     class_section,
@@ -27,7 +26,7 @@ from patchword.reports.plots.numbers import amount, counted, duration
 from patchword.reports.run.parts import Records, document, origin_section, training_summary
 
 
-class DetectionResult(Protocol):
+class DetectionResult(Drawable, Protocol):
     """The test result of a detector: objects and detections per image, and their average precision.
 
     masks: the average precision of masks, or None. names: file names of the images.
@@ -36,21 +35,9 @@ class DetectionResult(Protocol):
     @property
     def model(self) -> ModuleWithCard: ...
     @property
-    def classes(self) -> tuple[str, ...]: ...
-    @property
-    def truth(self) -> Sequence[ImageObjects]: ...
-    @property
-    def found(self) -> Sequence[ImageDetections]: ...
-    @property
     def boxes(self) -> AveragePrecision: ...
     @property
     def masks(self) -> AveragePrecision | None: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    def image(self, index: int) -> Tensor:
-        """Return the pixels of an image: uint8 (channels, height, width)."""
-        ...
 
 
 def detection_report(run: Run, found: DetectionResult) -> str:
