@@ -27,7 +27,7 @@ CASES = {
     "plain": ("digits-vit", (*IMAGES, "ema_decay=0.9")),
     "pieces": ("digits-vit", (*IMAGES, "gradient_accumulation=4", "batch_size=117", "epochs=1", "sam=0.05")),
     "patches": ("image-pretrain", (*PATCHES, "model.patch=2")),
-    "objects": ("detect-objects", (*TINY_FASTER_RCNN, *STEADY, "batch_size=8", "epochs=1")),
+    "objects": ("detect-objects", (*TINY_FASTER_RCNN, *STEADY, "batch_size=8", "epochs=1", "learning_rate=1e-4")),
     "words": ("bert-pretrain", (*TINY_BERT, *STEADY, "model.dropout=0", "model.attention_dropout=0")),
 }
 TEXTS = ("documents=line", "length=24", "batch_size=16", "held_out=0.2", "masked=0.2", "epochs=2", "learning_rate=1e-4")
