@@ -1,7 +1,8 @@
 """Writes tests/golden/torchvision_detectors.safetensors with torchvision's own code. No test imports this file.
 
 torchvision 0.28.0, torch 2.13.0, CPU. The compiled operators of its wheels need CUDA, so nms and roi_align are defined
-here by the rules of the compiled ones; torchvision's RoIAlign in plain PyTorch differs from them outside of the map.
+here by the rules of the compiled ones, as they are known. With torchvision's RoIAlign in plain PyTorch, one box at the
+border of an image has another score; why was not confirmed in its source.
 Run it in an environment with torch, torchvision and safetensors:
 
     python tests/support/dense/torchvision_golden.py tests/golden/torchvision_detectors.safetensors

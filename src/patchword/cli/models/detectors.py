@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from patchword.cli.common import console, fields_of
-from patchword.core.errors import UserError
-from patchword.core.files import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from rich.console import Console
 
@@ -23,20 +20,12 @@ def is_detector(model: str) -> bool:
     """Return whether a name or a saved folder is a detector."""
     from patchword.models import REGISTRY
     from patchword.models.detection import DETECTORS
+    from patchword.pipelines.detection import opening
     from patchword.weights.hub.cache import local_path
 
     if model in DETECTORS or model in REGISTRY.names():
         return model in DETECTORS
-    return _saved_name(local_path(model) / "config.json") in DETECTORS
-
-
-def _saved_name(path: "Path") -> object:
-    """Return the model that a config.json names, if it is ours."""
-    try:
-        described = read_json(path)
-    except UserError:
-        return None  # loading it names the fault
-    return described.get("model") if isinstance(described, dict) else None
+    return opening.is_detector(local_path(model))
 
 
 def detector_card(model: str, settings: "Iterable[str] | None") -> "Card":

@@ -131,21 +131,6 @@ def detect_objects() -> DetectionRecipe:
     )
 
 
-def detect_scenes() -> DetectionRecipe:
-    """Boxes and masks of garments in generated Fashion-MNIST scenes."""
-    sizes = {"classes": 10, "width": 64, "hidden": 256, "min_size": 128, "max_size": 128, "frozen": 0}
-    fields = {"backbone": "resnet-mini", "batch_norms": "train"}
-    return DetectionRecipe(
-        about="Trains a small Mask R-CNN on generated scenes of Fashion-MNIST garments.",
-        model=ModelChoice.model_validate({"name": "mask-rcnn", **fields, **sizes}),
-        data="fashion-mnist-scenes",
-        epochs=4,
-        batch_size=32,
-        learning_rate=1e-3,
-        weight_decay=0.05,
-    )
-
-
 def mask_rcnn_swin() -> DetectionRecipe:
     """Mask R-CNN with Swin-T as its authors train it on COCO: AdamW, 3x schedule, multi-scale (data=FOLDER)."""
     return DetectionRecipe(
@@ -165,4 +150,4 @@ def mask_rcnn_swin() -> DetectionRecipe:
     )
 
 
-RECIPES = (detect_objects, detect_scenes, mask_rcnn_swin)
+RECIPES = (detect_objects, mask_rcnn_swin)

@@ -89,7 +89,7 @@ def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:
     print_summary(recipe, plan, detector, splits, loaded, device, console)
     detector.to(device)
     if device.type == "cuda":
-        detector.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # the faster layout
+        detector.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it; the faster layout
     config = detector.card.config
     transform = recipe.augmentation.made(config["min_size"], config["max_size"])
     batches = DetectionBatches(
