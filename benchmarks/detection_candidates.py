@@ -19,7 +19,23 @@ from patchword.objectives.detection.rules import detection_loss
 MULTIPLE = 32  # both libraries pad images to multiples of it
 LIKELY = 300  # pairs of box and class per image that exceed the score threshold of 0.05
 
-Step = Callable[[], float]
+
+@dataclass
+class Step:
+    """Work that is timed. run: returns the output that `describe_output` puts into words."""
+
+    images: int
+    run: Callable[[], Any]
+    describe_output: Callable[[Any], str]
+    output: Any = None
+
+    def __call__(self) -> float:
+        self.output = None  # frees the output of a CUDA graph
+        self.output = self.run()
+        return self.images
+
+    def describe(self) -> str:
+        return self.describe_output(self.output)
 
 
 @dataclass(frozen=True)
@@ -267,28 +283,22 @@ def _training(work: Work, model: nn.Module, loss: Callable[[], Tensor]) -> Step:
     learned = [one for one in model.parameters() if one.requires_grad]
     optimizer = torch.optim.AdamW(learned, lr=1e-5, fused=work.device.type == "cuda")
 
-    def step() -> float:
+    def run() -> Tensor:
         with work.autocast():
             total = loss()
         total.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        step.last = total.detach().clone()  # type: ignore[attr-defined]  # a CUDA graph overwrites its output
-        return work.batch
+        return total.detach().clone()  # a CUDA graph overwrites its output
 
-    step.describe = lambda: f"loss {float(step.last):.3f}"  # type: ignore[attr-defined]
-    return step
+    return Step(work.batch, run, lambda total: f"loss {float(total):.3f}")
 
 
 def _inference(work: Work, run: Callable[[], Any], count: Callable[[Any], Tensor]) -> Step:
-    def step() -> float:
-        step.last = None  # type: ignore[attr-defined]  # frees the output of the CUDA graph
-        with torch.no_grad():
-            step.last = run()  # type: ignore[attr-defined]
-        return work.batch
+    def describe(found: Any) -> str:
+        return f"{float(count(found).float().mean()):.0f} detections per image"
 
-    step.describe = lambda: f"{float(count(step.last).float().mean()):.0f} detections per image"  # type: ignore[attr-defined]
-    return step
+    return Step(work.batch, torch.no_grad()(run), describe)
 
 
 OURS = ("compiled, CUDA graphs", "compiled", "eager")

@@ -90,7 +90,7 @@ def tried(name: str, make: Callable[[], Step], device: torch.device, seconds: fl
             for _ in range(3):
                 step()
             wait(device)
-        log(f"ready after {time.monotonic() - began:.0f} s: {name} ({step.describe()})")  # type: ignore[attr-defined]
+        log(f"ready after {time.monotonic() - began:.0f} s: {name} ({step.describe()})")
         return step
     except Exception as error:
         late = "TimeoutError" in str(error) or isinstance(error, TimeoutError)  # the compiler wraps it
