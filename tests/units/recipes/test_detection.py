@@ -68,6 +68,13 @@ def test_the_summary_names_what_is_trained():
     assert len(task.model.card.normalization.mean) == 3
 
 
+def test_some_of_the_images_are_trained_on_and_padded_to_a_multiple():
+    task, printed = built("max_images=5", "pad_multiple=96", model=TINY_MASK_RCNN)
+    assert "5 images for training, 2 for validation, 2 for the test" in printed
+    batch = next(iter(task.data(0, 0)))
+    assert [side % 96 for side in batch.images.shape[2:]] == [0, 0]
+
+
 def test_a_batch_is_normalized_and_its_padding_is_zero():
     task, _ = built("model.min_size=40", "model.max_size=40")
     batch = next(iter(task.data(0, 0)))
@@ -121,6 +128,7 @@ def test_a_run_is_evaluated_and_fine_tuned():
     assert any("Test Box AP" in line for line in result_lines(found))
     assert any("Test Mask AP" in line for line in result_lines(found))
     summary = json.loads(Path("run/evaluation.json").read_text())
+    assert (summary["box_ap"], summary["mask_ap"]) == (found.boxes.ap(), found.masks.ap())
     assert set(summary["boxes"]["per_class"]) == {"red", "green", "blue"}
     assert write_report(Run(Path("run")), found).stat().st_size > 10_000
     detector = load_detector("run")
@@ -166,6 +174,7 @@ def test_a_tiny_detector_learns():
         (("backbone_weights=nothing",), "nothing at nothing"),
         (("compile=true",), "'compile': detection supports one value"),
         (("freeze=backbone",), "model.frozen=N"),
+        (("pad_multiple=48",), "'pad_multiple'"),
         (("layer_decay=0.7",), "expected 1.0, got 0.7"),
     ],
 )

@@ -120,7 +120,7 @@ class DetectionBatches:
     def _batches(self, parts: Sequence[tuple[int, Tensor]], seed: int, group: WorkSharing) -> Iterator[ObjectBatch]:
         """Yield batches. parts: the number of the pass and the samples of each batch."""
         # One thread per batch joins samples that the other threads read; each computes with one core.
-        with _threads(cpu_count() or 1) as readers, _threads(_AHEAD) as joiners:
+        with reading_threads() as readers, reading_threads(_AHEAD) as joiners:
 
             def read(one: int, index: int) -> Sample:
                 return self.transform(self.source.sample(index), SampleDraws(seed, one, index))
@@ -142,5 +142,6 @@ class DetectionBatches:
                     pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _threads(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,))
+def reading_threads(count: int | None = None) -> ThreadPoolExecutor:
+    """Return threads that compute with one core each. count: None for one thread per core."""
+    return ThreadPoolExecutor(count or cpu_count() or 1, initializer=torch.set_num_threads, initargs=(1,))

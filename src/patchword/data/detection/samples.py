@@ -43,6 +43,8 @@ class Sample:
 
     def select(self, kept: Tensor) -> "Sample":
         """Return the sample with some of its objects. kept: (objects,) bool."""
+        if bool(kept.all()):
+            return self
         masks = None if self.masks is None else self.masks[kept]
         return replace(self, boxes=self.boxes[kept], labels=self.labels[kept], crowd=self.crowd[kept], masks=masks)
 

@@ -20,8 +20,6 @@ from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.recipes.detection.task import open_data
 from patchword.recipes.run_folder import RunFolder
 
-_BATCH = 8
-
 
 @dataclass(frozen=True, eq=False)
 class DetectionEvaluation:
@@ -62,6 +60,8 @@ class DetectionEvaluation:
 
     def summary(self) -> dict[str, Any]:
         found = {METRIC: self.boxes.ap(), "metric": METRIC, "part": "test", "loss": self.loss}
+        if self.masks is not None:
+            found["mask_ap"] = self.masks.ap()
         found["images"] = len(self.truth)
         found["boxes"] = _table(self.boxes, self.classes)
         if self.masks is not None:
@@ -82,7 +82,7 @@ def evaluate_detection(run: RunFolder, recipe: DetectionRecipe, device: str) -> 
     splits = open_data(recipe, channels_of(detector))
     rule = detection_loss(detector.card.model)
     batches = DetectionBatches(
-        splits.test, _BATCH, detector.card.normalization, target, resizing(detector), bool(detector.masks)
+        splits.test, recipe.batch_size, detector.card.normalization, target, resizing(detector), bool(detector.masks)
     )
     measured = HeldOutObjects(batches, rule).measure(detector, "float32")
     return DetectionEvaluation(

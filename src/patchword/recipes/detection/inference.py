@@ -82,8 +82,7 @@ def _one_image(detections: Detections, boxes: Tensor, index: int, size: Size) ->
 def _pasted(masks: Tensor, boxes: Tensor, size: Size) -> Iterator[RunLengths]:
     """Yield the mask of each box at the size of the image, some at a time to save memory."""
     for some, at in zip(masks.split(32), boxes.split(32), strict=True):
-        for mask in paste_binary_masks(some, at, size, 0.5, rounded=False).cpu().numpy():
-            yield RunLengths.from_mask(mask)
+        yield from RunLengths.from_masks(paste_binary_masks(some, at, size, 0.5, rounded=False).cpu().numpy())
 
 
 def _without_objects(image: Tensor) -> Sample:

@@ -1,6 +1,7 @@
 """Measures a detector on annotated images: losses, and the average precision of boxes and masks."""
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from patchword.core.masks.run_lengths import RunLengths
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
-from patchword.data.detection.batches import DetectionBatches
+from patchword.data.detection.batches import DetectionBatches, reading_threads
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.sources import DetectionSource
 from patchword.data.detection.transforms.draws import SampleDraws
@@ -66,26 +67,36 @@ class HeldOutObjects:
         source, size = self.batches.source, self.batches.size
         parts = torch.arange(len(source)).split(size)
 
-        def ask(index: Tensor) -> tuple[Tensor, ...]:
-            return self._ask(detector, precision, index)
+        with reading_threads() as readers:
 
-        answers = group.map(ask, LazySequence(lambda part: part, parts))
+            def ask(index: Tensor) -> tuple[Tensor, ...]:
+                return self._ask(detector, precision, index, readers)
+
+            def look_up(index: int) -> ImageObjects:
+                return objects_of(source, index, bool(detector.masks))
+
+            answers = group.map(ask, LazySequence(lambda part: part, parts))
+            truth = list(readers.map(look_up, range(len(source))))
         found = [one for answer in answers for one in _unpacked(answer)]
         weights = [len(part) for part in parts]
         loss = sum(float(answer[0]) * weight for answer, weight in zip(answers, weights, strict=True)) / sum(weights)
-        truth = [objects_of(source, index, bool(detector.masks)) for index in range(len(source))]
         return MeasuredObjects(truth, found, loss, len(source.classes))
 
-    def _ask(self, detector: Detector, precision: str, index: Tensor) -> tuple[Tensor, ...]:
+    def _ask(self, detector: Detector, precision: str, index: Tensor, readers: Executor) -> tuple[Tensor, ...]:
         """Return the loss of a batch, and its detections as tensors."""
-        originals = [self.batches.source.sample(number) for number in index.tolist()]
-        batch = self.batches.batch([self.batches.transform(one, SampleDraws(0, 0, 0)) for one in originals], index)
+        sizes, samples = zip(*readers.map(self._read, index.tolist()), strict=True)
+        batch = self.batches.batch(samples, index)
         with autocast(precision, batch.device):
             levels = detector.features(batch.images)
             losses = self.rule.on_levels(detector, levels, batch.targets, SharedLoss(batch.keys()))
             detections = detector.detect(levels, batch.targets.sizes)
-        found = at_original_size(detections, [one.size for one in originals])
+        found = at_original_size(detections, sizes)
         return (torch.stack(list(losses.values())).sum().double(), *_packed(found))
+
+    def _read(self, index: int) -> tuple[tuple[int, int], Sample]:
+        """Return the original size of an image, and its sample at the size of the detector."""
+        original = self.batches.source.sample(index)
+        return original.size, self.batches.transform(original, SampleDraws(0, 0, 0))
 
 
 def objects_of(source: DetectionSource, index: int, masks: bool) -> ImageObjects:
@@ -101,7 +112,7 @@ def objects_of(source: DetectionSource, index: int, masks: bool) -> ImageObjects
 
 
 def _encoded(sample: Sample) -> list[RunLengths]:
-    return [] if sample.masks is None else [RunLengths.from_mask(mask) for mask in sample.masks.numpy()]
+    return [] if sample.masks is None else RunLengths.from_masks(sample.masks.numpy())
 
 
 def _packed(found: Sequence[ImageDetections]) -> tuple[Tensor, ...]:

@@ -63,12 +63,17 @@ class DetectionRecipe(Recipe):
     backbone_weights: str = Field(
         "", description="a trained image classifier that the backbone starts from: a run, a folder, a file or hf:NAME"
     )
+    max_images: int = Field(
+        0, ge=0, description="number of training images to use, drawn at random, for all seeds the same; 0: all"
+    )
     batch_size: int = Field(16, gt=0, description="images per optimizer step")
     passes: int = Field(
         1, gt=0, description="passes over the training images per epoch; for small sets, since each epoch is validated"
     )
-    pad_multiple: Literal[32, 64, 128, 256] = Field(
+    pad_multiple: int = Field(
         32,
+        gt=0,
+        multiple_of=32,
         description="the height and width of a batch are multiples of this; on a GPU, window attention compiles "
         "kernels for each size of a batch, so a larger number starts faster",
     )

@@ -11,8 +11,8 @@ from rich.console import Console
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.detection.batches import DetectionBatches, ObjectBatch
-from patchword.data.detection.caching import cached
 from patchword.data.detection.splits import DetectionSplits, open_splits
+from patchword.data.detection.wrapping import cached, drawn
 from patchword.data.progress import Progress
 from patchword.data.skipping import skipped_lines
 from patchword.layers.dense.detector import Detector
@@ -65,7 +65,8 @@ class DetectionTask:
 def open_data(recipe: DetectionRecipe, channels: int, progress: Progress | None = None) -> DetectionSplits:
     """Read the annotations and the headers of the images; no image is decoded yet."""
     recipe.check_data_given()
-    return open_splits(recipe.data, recipe.validation, recipe.format, channels, progress)
+    splits = open_splits(recipe.data, recipe.validation, recipe.format, channels, progress)
+    return replace(splits, train=drawn(splits.train, recipe.max_images))
 
 
 def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:

@@ -27,6 +27,16 @@ def test_encoding_equals_cocos(shape):
         assert ours.box == (x, y, x + w, y + h)
 
 
+@pytest.mark.parametrize("shape", [(23, 31), (1, 1), (0, 5)])
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_masks_are_encoded_together_as_one_by_one(shape, number):
+    given = [*masks(3, number, *shape)] if all(shape) else [np.zeros(shape, dtype=bool)] * number
+    together = RunLengths.from_masks(np.array(given, dtype=bool).reshape(number, *shape))
+    assert [one.counts.tolist() for one in together] == [RunLengths.from_mask(one).counts.tolist() for one in given]
+    for one, mask in zip(together, given, strict=True):
+        assert np.array_equal(one.to_mask(), mask)
+
+
 def test_long_runs_keep_their_length_in_the_text():
     mask = np.zeros((3000, 4000), dtype=bool)
     mask[5:9, 3900] = mask[100:, 17] = True
