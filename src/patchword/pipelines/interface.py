@@ -6,7 +6,7 @@ from typing import Literal, cast
 import torch
 
 from patchword.analysis.cost import Cost, count, text_of
-from patchword.analysis.cost.detection import count_detector
+from patchword.analysis.cost.detection import count_detector, largest_input
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.inspection.attention_options import PREDICTED, AttentionOptions
@@ -34,7 +34,6 @@ from patchword.recipes.text.inference.generation import Continuation, Generation
 from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.translation.search import Search
 from patchword.recipes.translation.translating import Translating
-from patchword.reports.detection.cost import largest_input
 from patchword.training.step import Precision
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from patchword.core.errors import UserError, nearest
 from patchword.recipes import RECIPES
 from patchword.recipes.schema.recipe import Recipe
-from patchword.studies import image, pretraining, text, translation, vectors
+from patchword.studies import detection, image, pretraining, text, translation, vectors
 from patchword.studies.deit import deit_distillation
 from patchword.studies.sam import sharpness_aware
 from patchword.studies.study import Study
@@ -18,6 +18,8 @@ STUDIES: dict[str, Callable[[], Study]] = {
         image.images_pretrained_or_scratch,
         deit_distillation,
         sharpness_aware,
+        detection.scene_backbones_pretrain,
+        detection.scene_backbones,
         text.glue,
         text.pretraining_or_scratch,
         text.zero_shot_reading,

@@ -5,18 +5,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
 from pydantic import BaseModel
 
-from patchword.analysis.cost import count
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.models import REGISTRY
-from patchword.recipes.model_choice import has_weights
 from patchword.recipes.run import Run
-from patchword.recipes.schema.recipe import ModelChoice, Recipe
+from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.train import check_folder
+from patchword.studies.run_models import check_model, cost_of
 
 
 class Measure(Protocol):
@@ -61,6 +58,8 @@ class Study:
     )  # settings that the user must give; the runs contain them as {name}
     measured: tuple[Measure, ...] = ()  # measures of each finished run besides its evaluation
     against: str = ""  # what half of the runs have: "SAM" compares the run vit-sam with the run vit
+    baseline: str = ""  # the name of the other half, if it has one: "scratch" compares with the run vit-scratch
+    costs: bool = False  # whether the table of `against` has the cost of each model and the training time
 
     def possible(self, log: Callable[[str], None]) -> "Study":
         """Return the study with only the runs whose data exists; log the others."""
@@ -95,8 +94,12 @@ class Study:
         """Check before training that every model can be built, and that runs that have started have the same recipe."""
         for name, what in self.asks.items():
             raise UserError(f"this study needs {name}=", expected=what, hint=f"--set {name}=FILE")
+        checked = set[str]()
         for label, recipe in self.runs.items():
-            _check_model(recipe.model)
+            without_seed = recipe.model_copy(update={"seed": 0}).model_dump_json()
+            if without_seed not in checked:
+                check_model(recipe)
+                checked.add(without_seed)
             if (folder / label / "recipe.yaml").is_file():
                 check_folder(recipe.located(), folder / label, resume=True)
 
@@ -112,16 +115,6 @@ def _replaced(fields: BaseModel, given: Mapping[str, str]) -> dict[str, Any]:
         elif isinstance(value, BaseModel):
             found[field_name] = value.model_copy(update=_replaced(value, given))
     return found
-
-
-def _check_model(choice: ModelChoice) -> None:
-    """Build the model of a registry name without memory; the weights of a folder are checked when they are read."""
-    if choice.name in REGISTRY.names():
-        with torch.device("meta"):
-            REGISTRY.create(choice.name, **choice.overrides())
-    elif not has_weights(choice):
-        hint = "`patchword train bert-pretrain` makes one; or give another with model=FOLDER"
-        raise UserError(f"there is no model {choice.name}", expected="a registry name or a folder", hint=hint)
 
 
 def _value_at(recipe: Recipe, path: str) -> Any:
@@ -177,15 +170,12 @@ def results(study: Study, folder: Path) -> list[Result]:
 
 
 def _result(label: str, run: Run, others: Sequence[Measure]) -> Result:
-    evaluation, metrics, recipe = read_json(run.folder / "evaluation.json"), run.metrics(), run.recipe()
-    card = run.model().card
-    cost = count(card)
+    evaluation, metrics, cost = read_json(run.folder / "evaluation.json"), run.metrics(), cost_of(run)
     metric = str(evaluation.get("metric", "accuracy"))
-    measures = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
-    measures |= {field_of(one): value for one in others if (value := one.known(run)) is not None}
+    measures = _measures(evaluation) | {field_of(one): value for one in others if (value := one.known(run)) is not None}
     return Result(
         run=label,
-        model=recipe.model.name if recipe.model.name in REGISTRY.names() else card.model,
+        model=cost.name,
         parameters=cost.parameters,
         macs=cost.macs,
         metric=metric,
@@ -196,3 +186,10 @@ def _result(label: str, run: Run, others: Sequence[Measure]) -> Result:
         seconds=float(metrics[-1]["seconds"]) if metrics else 0.0,
         history=tuple(float(record.get(f"validation_{metric}", "nan")) for record in metrics),
     )
+
+
+def _measures(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """Return the measures of an evaluation; of a detector with masks, the AP of masks, too."""
+    found = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
+    masks = evaluation.get("masks")
+    return found | {"mask_ap": float(masks["AP"])} if isinstance(masks, dict) else found

@@ -19,6 +19,7 @@ from patchword.layers.dense.roi_heads import BoxHead, MaskHead
 from patchword.models.detection import create_detector
 
 SIZE = (800, 1280)  # height and width of the images of published FLOPs
+_MULTIPLE = 32  # images are padded to a multiple of it
 CONVENTION = (
     "Published FLOPs of detectors are MACs at 1280 x 800 pixels, counted with mmdet: 1,000 proposals go through each "
     "box head and 100 boxes through each mask head. RoIAlign, norms, box decoding and non-maximum suppression are not "
@@ -133,6 +134,13 @@ def count_detector(card: Card, part: str = "", size: tuple[int, int] = SIZE) -> 
     expected = sum(parameter.numel() for parameter in detector.get_submodule(part).parameters())
     assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the detector has {expected}"
     return cost
+
+
+def largest_input(card: Card) -> tuple[int, int]:
+    """Return height and width of the largest image that a detector reads, in landscape format and padded."""
+    sides = sorted((int(card.config["min_size"]), int(card.config["max_size"])))
+    height, width = (-(-side // _MULTIPLE) * _MULTIPLE for side in sides)
+    return height, width
 
 
 def _is_below(name: str, part: str) -> bool:

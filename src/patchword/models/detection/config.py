@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from patchword.layers.dense.backbones import BatchNorms
 
@@ -55,6 +55,10 @@ class RcnnConfig(DetectorConfig):
     class_agnostic: one box for all classes instead of one per class.
     aligned, samples: the rule of RoIAlign (torchvision: not aligned, 2 samples).
     min_proposal_size, min_box_size: least sides in pixels of proposals and detections (torchvision: 0.001, 0.01).
+    max_proposals, max_training_proposals: most proposals per image, at inference and in training; None: 2000 of a
+        cascade, else 1000.
+    roi_samples: boxes per image that each box head learns from, sampled from the proposals; a quarter of them, at most,
+        have an object, and the mask head learns from those.
     """
 
     masks: bool = True
@@ -68,6 +72,9 @@ class RcnnConfig(DetectorConfig):
     samples: PositiveInt | Literal["adaptive"] = "adaptive"
     min_proposal_size: NonNegativeFloat = 0.0
     min_box_size: NonNegativeFloat = 0.0
+    max_proposals: PositiveInt = 1000
+    max_training_proposals: PositiveInt | None = None
+    roi_samples: Annotated[int, Field(ge=4)] = 512
 
 
 @dataclass(frozen=True, kw_only=True)

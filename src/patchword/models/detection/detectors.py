@@ -39,8 +39,9 @@ def build_rcnn(c: RcnnConfig) -> Detector:
     neck = Fpn(backbone.widths, c.width, extra=1, extra_from="pool")
     anchors = Anchors(tuple((8.0 * stride,) for stride in strides), _RATIOS, rounded=c.rounded_anchors)
     head = DenseHead(c.width, 1, anchors.per_cell, hidden=c.width, depth=1, shared=True, kernel=1)
-    best = Selection(max_boxes=1000, nms_threshold=0.7, min_size=c.min_proposal_size)
-    training = replace(best, max_boxes=2000 if c.stages > 1 else 1000, pre_nms_per_level=2000)
+    best = Selection(max_boxes=c.max_proposals, nms_threshold=0.7, min_size=c.min_proposal_size)
+    most = c.max_training_proposals or (2000 if c.stages > 1 else 1000)
+    training = replace(best, max_boxes=most, pre_nms_per_level=2000)
     proposer = Proposer(head, anchors, _coder(c, _UNIT), strides, best, training, c.fitted_strides)
     pool, mask_pool = (RoiPool(backbone.strides, size, c.aligned, c.samples) for size in (7, 14))
     inner = c.inner or c.width

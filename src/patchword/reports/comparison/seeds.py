@@ -5,7 +5,7 @@ from pathlib import Path
 
 from patchword.core.files import write_json, write_text
 from patchword.reports.comparison.study import Grid, data_part, write_csv, write_dots
-from patchword.reports.plots.numbers import duration, measured
+from patchword.reports.plots.numbers import duration, heading, measured
 from patchword.studies.seeds import spreads
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result
@@ -15,7 +15,7 @@ def seeds_grid(results: Sequence[Result]) -> Grid:
     """Return the table of all seeds, with mean, standard deviation and median below."""
     first, found = results[0], spreads(results)
     names = list(dict.fromkeys([first.metric, *first.measures, "loss"]))
-    columns = ["run", *(f"{data_part(results)} {name}" for name in names), "epochs", "training time"]
+    columns = ["run", *(f"{data_part(results)} {heading(name)}" for name in names), "epochs", "training time"]
     rows = [
         [
             result.run,
@@ -40,7 +40,7 @@ def seeds_in_words(results: Sequence[Result]) -> str:
     """Return one sentence with the numbers to report in a paper."""
     metric = results[0].metric
     spread: Spread = spreads(results)[metric]
-    text = f"{data_part(results)} {metric} over {len(results)} {'seed' if len(results) == 1 else 'seeds'}: "
+    text = f"{data_part(results)} {heading(metric)} over {len(results)} {'seed' if len(results) == 1 else 'seeds'}: "
     text += f"mean {measured(metric, spread.mean)}"
     if spread.deviation is not None:
         text += f", standard deviation {measured(metric, spread.deviation)}"

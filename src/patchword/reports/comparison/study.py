@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchword.core.files import whole_file, write_json, write_text
 from patchword.reports.plots import figures
-from patchword.reports.plots.numbers import duration, measured, scale_of
+from patchword.reports.plots.numbers import duration, heading, measured, scale_of
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result
 
@@ -48,7 +48,7 @@ def grid(results: Sequence[Result]) -> Grid:
     """Return a table with all measures; the main metric comes first."""
     measures = list(dict.fromkeys([result.metric for result in results] + [n for r in results for n in r.measures]))
     part = data_part(results)
-    columns = ["run", "model", "parameters", "MACs", *(f"{part} {name}" for name in measures)]
+    columns = ["run", "model", "parameters", "MACs", *(f"{part} {heading(name)}" for name in measures)]
     return Grid(
         [*columns, f"{part} loss", "epochs", "training time"], [_cells(result, measures) for result in results], words=2
     )
@@ -101,7 +101,7 @@ def summaries(results: Sequence[Result]) -> list[str]:
     for name, group in groups.items():
         metric, spread = group[0].metric, Spread.of([result.score for result in group])
         deviation = "" if spread.deviation is None else f", standard deviation {measured(metric, spread.deviation)}"
-        lines.append(f"{name}: {metric} {measured(metric, spread.mean)}{deviation} ({len(group)} seeds)")
+        lines.append(f"{name}: {heading(metric)} {measured(metric, spread.mean)}{deviation} ({len(group)} seeds)")
     return lines
 
 
@@ -134,7 +134,7 @@ def write_curves(results: Sequence[Result], folder: Path) -> list[Path]:
     scale, suffix = scale_of(metric)
     for result in results:
         groups.setdefault(group_of(result), []).append([scale * value for value in result.history])
-    unit = f"validation {metric}{suffix}"
+    unit = f"validation {heading(metric)}{suffix}"
     for kind in ("svg", "png"):
         with whole_file(folder / f"curves.{kind}") as temporary:
             temporary.write_bytes(figures.learning(groups, unit, kind))
@@ -156,7 +156,7 @@ def write_dots(results: Sequence[Result], folder: Path, lines: dict[str, float] 
     """Draw the main metric, one dot per run. lines: values to compare with, by name."""
     metric = results[0].metric
     scale, suffix = scale_of(metric)
-    unit = f"{data_part(results)} {metric}{suffix}"
+    unit = f"{data_part(results)} {heading(metric)}{suffix}"
     labels, values = [result.run for result in results], [scale * result.score for result in results]
     scaled = {name: scale * value for name, value in (lines or {}).items()}
     for kind in ("svg", "png"):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -13,7 +14,7 @@ from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 from patchword.core.files import whole_file, write_json, write_text
 from patchword.reports.comparison.study import Grid, data_part, group_of, write_csv
 from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, figure_style
-from patchword.reports.plots.numbers import counted, scale_of, shortened
+from patchword.reports.plots.numbers import amount, counted, duration, heading, scale_of, shortened
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result, Study, field_of
 
@@ -67,16 +68,17 @@ class Comparison:
 
     @classmethod
     def of(cls, study: Study, results: Sequence[Result]) -> "Comparison":
-        first, ending = results[0], f"-{study.against.lower()}"
-        scale, unit = scale_of(first.metric)
-        title = f"{data_part(results)} {first.metric}"
-        columns = [Column(first.metric, title, unit.strip(" ()"), scale)]
+        columns = [_evaluated(results, name) for name in _shown(results)]
         for one in study.measured:
             columns.append(Column(field_of(one), one.name, one.unit, 100 if one.unit == "%" else 1, one.logarithmic))
         rows: dict[str, tuple[list[Result], list[Result]]] = {}
+        with_change = f"-{study.against.lower()}"
+        without_change = f"-{study.baseline.lower()}" if study.baseline else ""
         for result in results:
             label = group_of(result)
-            rows.setdefault(label.removesuffix(ending), ([], []))[label.endswith(ending)].append(result)
+            changed = label.endswith(with_change)
+            model = label.removesuffix(with_change if changed else without_change)
+            rows.setdefault(model, ([], []))[changed].append(result)
         return cls(study, results, columns, rows)
 
     @property
@@ -91,13 +93,24 @@ class Comparison:
 
     def grid(self) -> Grid:
         """Return the table: the model, with or without the change, and the measures."""
+        baseline, against = self.study.baseline, self.study.against
+        words = (baseline, against) if baseline else ("no", "yes")
+        head = ["model", "arm" if baseline else against]
         cells = [
-            [model, word, *(column.cell(runs) for column in self.columns)]
+            [model, word, *self._costs(runs), *(column.cell(runs) for column in self.columns)]
             for model, pair in self.rows.items()
-            for word, runs in zip(("no", "yes"), pair, strict=True)
+            for word, runs in zip(words, pair, strict=True)
             if runs
         ]
-        return Grid(["model", self.study.against, *(column.title for column in self.columns)], cells, words=2)
+        costs = ["parameters", "MACs", "training time"] if self.study.costs else []
+        return Grid([*head, *costs, *(column.title for column in self.columns)], cells, words=2)
+
+    def _costs(self, runs: Sequence[Result]) -> list[str]:
+        """Return parameters, MACs and the mean training time, if the study shows them."""
+        if not self.study.costs:
+            return []
+        first, seconds = runs[0], fmean(result.seconds for result in runs)
+        return [f"{first.parameters:,}", amount(first.macs), duration(seconds)]
 
     def write(self, folder: Path) -> list[Path]:
         """Write results.md, results.json, results.csv and one figure into the study's folder."""
@@ -135,7 +148,8 @@ class Comparison:
                 axes = figure.add_subplot(1, len(self.columns), number, xlabel="model")
                 axes.set_ylabel(column.label)
                 self._panel(axes, column)
-            names = [f"{word} {self.study.against}" for word in ("without", "with")]
+            against, baseline = self.study.against, self.study.baseline
+            names = [baseline, against] if baseline else [f"without {against}", f"with {against}"]
             handles = [
                 axes.plot([], [], mark, color=colour, label=name)[0]
                 for (colour, mark, _), name in zip(_LOOKS, names, strict=True)
@@ -162,6 +176,17 @@ class Comparison:
         axes.set_xlim(-0.5, len(self.rows) - 0.5)
         axes.grid(visible=False, axis="x")
         axes.margins(y=0.16)
+
+
+def _shown(results: Sequence[Result]) -> list[str]:
+    """Return the measures of the evaluation in the table: the main metric, and the AP of masks beside that of boxes."""
+    with_masks = all("mask_ap" in result.measures for result in results)
+    return ["box_ap", "mask_ap"] if results[0].metric == "box_ap" and with_masks else [results[0].metric]
+
+
+def _evaluated(results: Sequence[Result], name: str) -> Column:
+    scale, unit = scale_of(name)
+    return Column(name, f"{data_part(results)} {heading(name)}", unit.strip(" ()"), scale)
 
 
 def _dots(axes: Axes, values: Sequence[float], place: float, look: tuple[str, str], column: Column) -> None:

@@ -1,18 +1,9 @@
 """The cost of a detector in its report: parameters and MACs of its parts."""
 
-from patchword.analysis.cost.detection import CONVENTION, DetectorCost, count_detector
+from patchword.analysis.cost.detection import CONVENTION, DetectorCost, count_detector, largest_input
 from patchword.core.card import Card
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
-
-_MULTIPLE = 32  # images are padded to a multiple of it
-
-
-def largest_input(card: Card) -> tuple[int, int]:
-    """Return height and width of the largest image that a detector reads, in landscape format and padded."""
-    sides = sorted((int(card.config["min_size"]), int(card.config["max_size"])))
-    height, width = (-(-side // _MULTIPLE) * _MULTIPLE for side in sides)
-    return height, width
 
 
 def cost_section(card: Card) -> str:

@@ -45,6 +45,11 @@ def named(metric: str) -> str:
     return _NAMES.get(metric, metric)
 
 
+def heading(metric: str) -> str:
+    """Return the name of a metric in the heading of a table or on an axis: box AP for box_ap."""
+    return metric.replace("_ap", " AP") if metric.startswith(("box_ap", "mask_ap")) else metric
+
+
 def measured(metric: str, value: float) -> str:
     """Format the value of a metric."""
     if is_fraction(metric):

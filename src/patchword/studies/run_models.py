@@ -1,0 +1,65 @@
+"""The models of a study's runs: whether they can be built, and their cost."""
+
+from typing import NamedTuple
+
+import torch
+
+from patchword.analysis.cost import count
+from patchword.analysis.cost.detection import count_detector, largest_input
+from patchword.core.errors import UserError
+from patchword.models import REGISTRY
+from patchword.recipes.detection.model import load_backbone_weights, plan_detector
+from patchword.recipes.detection.recipe import DetectionRecipe
+from patchword.recipes.model_choice import has_weights
+from patchword.recipes.run import Run
+from patchword.recipes.schema.recipe import ModelChoice, Recipe
+
+_CLASSES = ("object",)  # the number of classes of a detector is known when its data is read
+
+
+class ModelCost(NamedTuple):
+    """The model of a run, and its cost for one input."""
+
+    name: str
+    parameters: int
+    macs: int
+
+
+def check_model(recipe: Recipe) -> None:
+    """Raise an error if the model of a recipe cannot be built, or if the weights of a detector's backbone do not fit."""
+    if isinstance(recipe, DetectionRecipe):
+        _check_detector(recipe)
+    else:
+        _check_encoder(recipe.model)
+
+
+def _check_detector(recipe: DetectionRecipe) -> None:
+    plan = plan_detector(recipe)
+    if recipe.backbone_weights:
+        load_backbone_weights(plan.build(_CLASSES), recipe.backbone_weights)
+    elif plan.weights is None:
+        with torch.device("meta"):
+            plan.build(_CLASSES)
+
+
+def _check_encoder(choice: ModelChoice) -> None:
+    """Build the model of a registry name without memory; the weights of a folder are checked when they are read."""
+    if choice.name in REGISTRY.names():
+        with torch.device("meta"):
+            REGISTRY.create(choice.name, **choice.overrides())
+    elif not has_weights(choice):
+        hint = "`patchword train bert-pretrain` makes one; or give another with model=FOLDER"
+        raise UserError(f"there is no model {choice.name}", expected="a registry name or a folder", hint=hint)
+
+
+def cost_of(run: Run) -> ModelCost:
+    """Return the cost of a run's model; of a detector, for the largest image that it reads."""
+    recipe = run.recipe()
+    if isinstance(recipe, DetectionRecipe):
+        card = run.detector().card
+        detector = count_detector(card, size=largest_input(card))
+        return ModelCost(f"{card.model} with {card.config['backbone']}", detector.parameters, detector.macs)
+    card = run.model().card
+    cost = count(card)
+    name = recipe.model.name if recipe.model.name in REGISTRY.names() else card.model
+    return ModelCost(name, cost.parameters, cost.macs)
