@@ -1068,6 +1068,9 @@ def create(
     samples: int | Literal["adaptive"] = ...,
     min_proposal_size: float = ...,
     min_box_size: float = ...,
+    max_proposals: int = ...,
+    max_training_proposals: int | None = ...,
+    roi_samples: int = ...,
 ) -> Detector: ...
 @overload
 def create(

@@ -129,7 +129,7 @@ def _best(found: Mapping[str, Sequence[Result]], measure: str) -> str:
     """Return the backbone with the highest mean."""
     means = {label: _mean(runs, measure) for label, runs in found.items()}
     best = max(means, key=means.__getitem__)
-    return f"the highest {MEASURES[measure]} has {best} ({means[best]:.2f})"
+    return f"{best} has the highest {MEASURES[measure]} ({means[best]:.2f})"
 
 
 def _mean(results: Sequence[Result], measure: str) -> float:

@@ -26,7 +26,7 @@ class ModelCost(NamedTuple):
 
 
 def check_model(recipe: Recipe) -> None:
-    """Raise an error if the model of a recipe cannot be built, or if the weights of a detector's backbone do not fit."""
+    """Raise an error if a recipe's model cannot be built, or if the weights of a detector's backbone do not fit."""
     if isinstance(recipe, DetectionRecipe):
         _check_detector(recipe)
     else:

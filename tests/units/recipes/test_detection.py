@@ -202,3 +202,9 @@ def test_the_authors_settings():
     assert (authors.learning_rate, authors.weight_decay, authors.epochs, authors.batch_size) == (1e-4, 0.05, 36, 16)
     assert authors.augmentation.min_sizes == tuple(range(480, 801, 32))
     assert authors.schedule == "step"
+
+
+def test_the_loss_of_a_run_samples_as_the_detector_says():
+    task, _ = built("model.roi_samples=16", model=TINY_MASK_RCNN)
+    objective = task.objective(task.model)
+    assert [stage.sampler.count for stage in (*objective.rule.stages, *task.held.rule.stages)] == [16, 16]

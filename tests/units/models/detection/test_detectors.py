@@ -72,3 +72,15 @@ def test_the_page_runs_as_it_is_written():
     exec(compile(small.replace("256, 320", "64, 80").replace("250, 300", "50, 70"), "detection.md", "exec"), names)
     assert names["losses"].keys() == {"proposal_class", "proposal_box", "class", "box", "mask"}
     assert names["found"].masks.shape[-2:] == (28, 28)
+
+
+def test_the_numbers_of_proposals_are_fields():
+    def rules(name: str, **fields: int) -> tuple[int, int]:
+        with torch.device("meta"):
+            proposer = patchword.create(name, backbone="resnet-18", **SMALL, **fields).proposer
+        return proposer.rule.max_boxes, proposer.training_rule.max_boxes
+
+    assert rules("mask-rcnn") == (1000, 1000)
+    assert rules("cascade-mask-rcnn") == (1000, 2000)
+    assert rules("mask-rcnn", max_proposals=200) == (200, 1000)
+    assert rules("cascade-mask-rcnn", max_training_proposals=300) == (1000, 300)
