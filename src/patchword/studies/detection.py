@@ -25,6 +25,7 @@ INPUT: Mapping[str, Any] = {"image": SIDE, "channels": 1}
 # The budget of every detector.
 BUDGET: Mapping[str, Any] = {
     "epochs": 2,
+    "max_images": 4000,
     "passes": 3,
     "batch_size": 32,
     "learning_rate": 5e-4,
