@@ -17,6 +17,7 @@ from patchword.models import REGISTRY
 from patchword.models.detection import create_detector
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.recipes.schema.recipe import Recipe
+from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words
 from patchword.reports.comparison.with_and_without import Comparison
 from patchword.studies import STUDIES
 from patchword.studies.detection import BACKBONES, in_words, scene_backbones, scene_backbones_pretrain
@@ -197,3 +198,11 @@ def test_the_conclusion_is_of_the_means():
         "scratch: cvt has the highest box AP (60.00), swin has the highest mask AP (41.00).",
         "pretrained: swin has the highest box AP (56.00), swin has the highest mask AP (40.00).",
     ]
+
+
+def test_a_series_of_seeds_has_both_aps():
+    rows = [replace(one, run=f"seed-{number}") for number, one in enumerate(ROWS[:2])]
+    table = seeds_grid(rows)
+    assert table.columns[:4] == ["run", "test box AP", "test mask AP", "test loss"]
+    assert table.below[0][:3] == ["mean", "51.00%", "41.00%"]
+    assert seeds_in_words(rows).startswith("test box AP over 2 seeds: mean 51.00%")
