@@ -7,19 +7,29 @@ Import it only where Triton is installed.
 import triton
 import triton.language as tl
 
-from patchword.kernels.window_attention.index_triton import compute_scores, dot, load_bias, load_tokens, token_of
+from patchword.kernels.window_attention.index_triton import (
+    UNSPECIALIZED,
+    compute_scores,
+    dot,
+    group_at,
+    load_bias,
+    load_tokens,
+    token_of,
+)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def bias_backward(
     query, key, value, table, grad_output, logsumexp, delta, grad_bias,
-    start, qkv_step, image_stride, stride, batch, heads, all_heads, scale,
+    start, qkv_step, image_stride, stride, output_stride, batch, heads, all_heads,
+    row_length, row_groups, column_length, column_groups, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_mask: tl.constexpr, tile: tl.constexpr,
     width: tl.constexpr,
 ):  # fmt: skip
     """The gradient of one tile of the biases of one head, for larger groups, summed over the groups of a program."""
-    sides, groups = tl.cdiv(rows[1] * columns[1], tile), rows[2] * columns[2]
-    tokens, output_stride, side = rows[0] * columns[0], all_heads * head_width, sides * tile
+    sides, groups = tl.cdiv(rows[0] * columns[0], tile), row_groups * column_groups
+    tokens, side = row_length * column_length, sides * tile
+    sizes = row_length, row_groups, column_length, column_groups
     head, tile_index = tl.program_id(0) % heads, tl.program_id(0) // heads
     first_channel = start + head * head_width
     member, other_member = (
@@ -27,10 +37,10 @@ def bias_backward(
         tile_index % sides * tile + tl.arange(0, tile),
     )
     total = tl.zeros((tile, tile), tl.float32)
-    for group in range(tl.program_id(1), batch * groups, tl.num_programs(1)):
-        image, map_group = tl.cast(group // groups, tl.int64), group % groups
-        token, valid = token_of(rows, columns, map_group, member)
-        key_token, key_valid = token_of(rows, columns, map_group, other_member)
+    for number in range(tl.program_id(1), batch * groups, tl.num_programs(1)):
+        image, group = tl.cast(number // groups, tl.int64), group_at(sizes, number % groups)
+        token, valid = token_of(rows, columns, group, member)
+        key_token, key_valid = token_of(rows, columns, group, other_member)
         base = image * image_stride + first_channel
         q = load_tokens(query + base, token, valid, stride, head_width, width)
         g = load_tokens(
@@ -43,31 +53,31 @@ def bias_backward(
             tl.load(logsumexp + row_index, mask=valid, other=0.0),
             tl.load(delta + row_index, mask=valid, other=0.0),
         )
-        bias = load_bias(table, rows, columns, map_group, member, other_member, head, heads, True, has_mask)
+        bias = load_bias(table, rows, columns, group, member, other_member, head, heads, True, has_mask)
         weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
         total += weights * (dot(g, tl.trans(v)) - row_delta[:, None])
     index = (tl.program_id(1) * heads + head) * side * side + member[:, None] * side + other_member[None, :]
     tl.store(grad_bias + index, total)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("parts", "heads"))
 def reduce_bias_grad(
     biases, grad_table, parts, heads, rows: tl.constexpr, columns: tl.constexpr, side: tl.constexpr,
     part_block: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Computes one entry of the table: the sum over all parts and all pairs of members with that offset.
 
-    biases: (parts, heads, side, side)
+    biases: (parts, heads, side, side). rows, columns: members of a group along either side
     """
     offset, head = tl.program_id(0), tl.program_id(1)
-    span, size = 2 * columns[1] - 1, rows[1] * columns[1]
-    down, right = offset // span - rows[1] + 1, offset % span - columns[1] + 1
+    span, size = 2 * columns - 1, rows * columns
+    down, right = offset // span - rows + 1, offset % span - columns + 1
     total = tl.zeros((part_block, block), tl.float32)
     for begin in range(0, size, block):
         member = begin + tl.arange(0, block)
-        row, column = member // columns[1] - down, member % columns[1] - right
-        inside = (row >= 0) & (row < rows[1]) & (column >= 0) & (column < columns[1]) & (member < size)
-        index = member * side + row * columns[1] + column
+        row, column = member // columns - down, member % columns - right
+        inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns) & (member < size)
+        index = member * side + row * columns + column
         for part_begin in range(0, parts, part_block):
             part = part_begin + tl.arange(0, part_block)
             row_index = (part * heads + head)[:, None] * side * side + index[None, :]

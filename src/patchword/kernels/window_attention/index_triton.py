@@ -1,8 +1,13 @@
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call"
 """Shared by the window attention kernels: token indices of a group's members, loads and stores, scores of two members.
 
-Import it only where Triton is installed. `rows` and `columns` are the two sides of tiling.Rectangles. They are
-constants of a compiled kernel, so that it needs no division by a variable.
+Import it only where Triton is installed.
+
+rows, columns: constants of a compiled kernel for either side of the map: members of a group, whether they are
+interlaced, shift (tiling.Rectangles.constants).
+sizes: the numbers that depend on the size of the map, which are run-time arguments, so that a kernel is not compiled
+for each size: length and groups along the rows, then along the columns (tiling.Rectangles.sizes).
+group: a group of the map, as group_at returns it.
 """
 
 import triton
@@ -10,21 +15,34 @@ import triton.language as tl
 
 LOG2_E = tl.constexpr(1.4426950408889634)  # the softmax is computed with powers of two
 FORBIDDEN = tl.constexpr(-1e30)  # finite, so that a row without any key is not NaN
+# Run-time arguments of which the compiler gains nothing if it knows that they are 1 or multiples of 16. Triton would
+# compile one kernel for 1, one for multiples of 16 and one for other numbers.
+UNSPECIALIZED = ("batch", "heads", "all_heads", "row_length", "row_groups", "column_length", "column_groups")
 
 
 @triton.jit
-def side_index(side: tl.constexpr, group, member):
+def group_at(sizes, number):
+    """Returns a group of the map: its index, all groups and the map's length along the rows, then along the columns.
+
+    This is the only division by a variable. It divides two scalars, once per group.
+    """
+    row_length, row_groups, column_length, column_groups = sizes
+    return number // column_groups, row_groups, row_length, number % column_groups, column_groups, column_length
+
+
+@triton.jit
+def side_index(members, groups, group, member, interlaced: tl.constexpr, shift: tl.constexpr):
     """Returns the index of a member along one side of the map."""
-    index = group * side[4] + member * side[3] + side[5]
-    if side[5] > 0:
-        index = tl.where(index >= side[2] * side[1], index - side[2] * side[1], index)
+    index = (group + member * groups if interlaced else group * members + member) + shift
+    if shift > 0:
+        index = tl.where(index >= groups * members, index - groups * members, index)
     return index
 
 
 @triton.jit
 def member_index(rows: tl.constexpr, columns: tl.constexpr, group, member):
     """Returns the token of a member of a group, whether it is valid (not padding), and its shift region."""
-    down, right = member // columns[1], member % columns[1]
+    down, right = member // columns[0], member % columns[0]
     return member_index_at(rows, columns, group, down, right)
 
 
@@ -38,11 +56,13 @@ def token_of(rows: tl.constexpr, columns: tl.constexpr, group, member):
 @triton.jit
 def member_index_at(rows: tl.constexpr, columns: tl.constexpr, group, down, right):
     """Like member_index, for the member at row `down` and column `right` of its group; invalid outside."""
-    row, column = side_index(rows, group // columns[2], down), side_index(columns, group % columns[2], right)
-    inside = (down >= 0) & (down < rows[1]) & (right >= 0) & (right < columns[1])
-    valid = inside & (row < rows[0]) & (column < columns[0])
-    shift_region = 2 * (row < rows[5]).to(tl.int32) + (column < columns[5]).to(tl.int32)
-    return row * columns[0] + column, valid, shift_region
+    row_group, row_groups, row_length, column_group, column_groups, column_length = group
+    row = side_index(rows[0], row_groups, row_group, down, rows[1], rows[2])
+    column = side_index(columns[0], column_groups, column_group, right, columns[1], columns[2])
+    inside = (down >= 0) & (down < rows[0]) & (right >= 0) & (right < columns[0])
+    valid = inside & (row < row_length) & (column < column_length)
+    shift_region = 2 * (row < rows[2]).to(tl.int32) + (column < columns[2]).to(tl.int32)
+    return row * column_length + column, valid, shift_region
 
 
 @triton.jit
@@ -68,7 +88,7 @@ def store_tokens(base, token, valid, stride, values, head_width: tl.constexpr, w
 
 @triton.jit
 def load_bias(
-    table, rows: tl.constexpr, columns: tl.constexpr, map_group, query, key, head, heads,
+    table, rows: tl.constexpr, columns: tl.constexpr, group, query, key, head, heads,
     has_bias: tl.constexpr, has_mask: tl.constexpr,
 ):  # fmt: skip
     """Returns what is added to the scores, (queries, keys) or (1, keys), scaled for powers of two.
@@ -78,17 +98,17 @@ def load_bias(
     """
     bias = tl.zeros((1, key.shape[0]), tl.float32)
     if has_bias:
-        span, size = 2 * columns[1] - 1, rows[1] * columns[1]
-        from_query = query // columns[1] * span + query % columns[1]
-        from_key = key // columns[1] * span + key % columns[1]
-        offset = from_query[:, None] - from_key[None, :] + (rows[1] - 1) * span + columns[1] - 1
+        span, size = 2 * columns[0] - 1, rows[0] * columns[0]
+        from_query = query // columns[0] * span + query % columns[0]
+        from_key = key // columns[0] * span + key % columns[0]
+        offset = from_query[:, None] - from_key[None, :] + (rows[0] - 1) * span + columns[0] - 1
         inside = (query < size)[:, None] & (key < size)[None, :]
         bias = tl.load(table + offset * heads + head, mask=inside, other=0.0).to(tl.float32) * LOG2_E
     if has_mask:
-        _, key_valid, key_region = member_index(rows, columns, map_group, key)
+        _, key_valid, key_region = member_index(rows, columns, group, key)
         allowed = key_valid[None, :]
-        if rows[5] + columns[5] > 0:
-            _, _, query_region = member_index(rows, columns, map_group, query)
+        if rows[2] + columns[2] > 0:
+            _, _, query_region = member_index(rows, columns, group, query)
             allowed = allowed & (query_region[:, None] == key_region[None, :])
         bias = tl.where(allowed, bias, FORBIDDEN)
     return bias

@@ -39,6 +39,7 @@ class Layout(NamedTuple):
     qkv_step: int  # channels from queries to keys and from keys to values; 0 if they are separate tensors
     image_stride: int
     stride: int  # from token to token
+    output_stride: int
     batch: int
     heads: int
     all_heads: int
@@ -52,7 +53,8 @@ class HeadGroupLaunch:
         groups, width = len(call.tables), qkv // (3 if call.joint else 1)
         channels, qkv_step = width // groups, width if call.joint else 0
         image, token, _ = call.strides
-        self.layout = Layout(number * channels, qkv_step, image, token, batch, call.heads, call.heads * groups)
+        strides = qkv_step, image, token, width
+        self.layout = Layout(number * channels, *strides, batch, call.heads, call.heads * groups)
         self.cut, self.scale, self.device, self.head = cut, call.scale, call.device, channels // call.heads
         self.has_bias, self.local = call.tables[number] is not None, call.taps[2 * number] is not None
         self.plan = launch(work, cut.size, self.head, call.dtype, shared_memory(call.device))
@@ -70,16 +72,21 @@ class HeadGroupLaunch:
         return any(side.members * side.groups != side.length or side.shift for side in self.cut)
 
     @property
+    def arguments(self) -> tuple[float, ...]:
+        """Run-time numbers of every kernel."""
+        return *self.layout, *self.cut.sizes, self.scale
+
+    @property
     def constants(self) -> tuple[Any, ...]:
         """Compile-time constants of every kernel but `tiled`."""
-        found = *self.cut.sides, self.head, self.has_bias, self.has_mask, self.plan.tile, self.plan.width
+        found = *self.cut.constants, self.head, self.has_bias, self.has_mask, self.plan.tile, self.plan.width
         return (*found, *self._dropout) if self.plan.single_tile else (*found, self.plan.key_block)
 
     @property
     def tiled_constants(self) -> tuple[Any, ...]:
         """Compile-time constants of `tiled`."""
         plan, blocks = self.plan, (self.plan.key_block, last_key_block(self.cut.size, self.plan.key_block))
-        return *self.cut.sides, self.head, self.has_bias, self.is_uneven, plan.tile, plan.width, *blocks
+        return *self.cut.constants, self.head, self.has_bias, self.is_uneven, plan.tile, plan.width, *blocks
 
     @property
     def _dropout(self) -> tuple[int, float]:
@@ -141,7 +148,7 @@ def _forward_launches(group: HeadGroupLaunch) -> ForwardLaunches:
     kernel, constants = window_triton.tiled, group.tiled_constants
     if single_tile:
         kernel, constants = window_triton.single_tile, group.constants
-    main = PreparedLaunch(kernel, group.grid, (*group.layout, group.scale, *constants), *group.options)
+    main = PreparedLaunch(kernel, group.grid, (*group.arguments, *constants), *group.options)
     local = None
     if group.local:
         local = group.filter.forward(

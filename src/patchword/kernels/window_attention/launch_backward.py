@@ -42,7 +42,7 @@ def backward(call: Call) -> tuple[BackwardLaunches, ...]:
 def _backward_launches(group: HeadGroupLaunch, joint: bool) -> BackwardLaunches:
     layout, kernels = group.layout, triton_backward
     stride = (3 if joint else 1) * layout.all_heads * group.head  # from token to token of the gradients
-    numbers = (*layout[:4], stride, *layout[4:], group.scale, *group.constants)
+    numbers = (*group.arguments[:5], stride, *group.arguments[5:], *group.constants)
     if group.plan.single_tile:
         main, keys = PreparedLaunch(kernels.single_tile_backward, group.grid, numbers, *group.options), None
     else:
@@ -68,14 +68,15 @@ def _bias_grad_launches(group: HeadGroupLaunch) -> BiasGradLaunches:
     else:
         tiles = heads * (-(-group.cut.size // plan.key_block)) ** 2
         count = walkers(group.layout.batch * group.cut.groups, tiles, plan.waves * sm_count(group.device))
-        numbers = (*group.layout, group.scale, *group.cut.sides, group.head, group.has_mask, plan.key_block, plan.width)
+        constants = *group.cut.constants, group.head, group.has_mask, plan.key_block, plan.width
+        numbers = (*group.arguments, *constants)
         warps = WARPS["backward", plan.key_block]
         biases = PreparedLaunch(bias_grad_triton.bias_backward, (tiles, count, 1), numbers, warps, *group.options[1:])
     side = -(-group.cut.size // plan.key_block) * plan.key_block
     reduce = PreparedLaunch(
         bias_grad_triton.reduce_bias_grad,
         (group.cut.offsets, heads, 1),
-        (count, heads, *group.cut.sides, side, 16, 64),
+        (count, heads, group.cut.rows.members, group.cut.columns.members, side, 16, 64),
         4,
         2,
     )

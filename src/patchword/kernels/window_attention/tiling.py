@@ -25,6 +25,13 @@ class Side(NamedTuple):
     jump: int  # between two groups
     shift: int
 
+    @property
+    def is_interlaced(self) -> bool:
+        """True if two members are `groups` apart, False if they are adjacent. A kernel supports no other steps."""
+        adjacent = (self.step, self.jump) == (1, self.members)
+        assert adjacent or (self.step, self.jump) == (self.groups, 1), f"no kernel for {self}"
+        return not adjacent
+
     def indices(self, device: torch.device) -> Tensor:
         """Returns the index of each member, (groups, members); an index of `length` or more is padding."""
         group, member = (torch.arange(count, device=device) for count in (self.groups, self.members))
@@ -60,9 +67,15 @@ class Rectangles(NamedTuple):
         return (2 * self.rows.members - 1) * (2 * self.columns.members - 1)
 
     @property
-    def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Both sides as tuples of integers, which Triton takes as compile-time constants."""
-        return tuple(self.rows), tuple(self.columns)
+    def sizes(self) -> tuple[int, int, int, int]:
+        """The numbers that depend on the size of the map: run-time arguments, so that one kernel runs on all maps."""
+        return self.rows.length, self.rows.groups, self.columns.length, self.columns.groups
+
+    @property
+    def constants(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The other numbers of both sides (members, is_interlaced, shift): compile-time constants of a kernel."""
+        rows, columns = ((side.members, int(side.is_interlaced), side.shift) for side in self)
+        return rows, columns
 
     def numbers(self) -> list[int]:
         """Returns both sides as integers, which an operation of torch can take."""

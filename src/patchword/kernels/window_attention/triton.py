@@ -10,9 +10,11 @@ import triton.language as tl
 from patchword.kernels.common.counter_rng_triton import keep_mask
 from patchword.kernels.window_attention.index_triton import (
     LOG2_E,
+    UNSPECIALIZED,
     channel_offsets,
     compute_scores,
     dot,
+    group_at,
     load_bias,
     load_tokens,
     store_tokens,
@@ -20,10 +22,11 @@ from patchword.kernels.window_attention.index_triton import (
 )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def single_tile(
     query, key, value, table, output, logsumexp, seeds,
-    start, qkv_step, image_stride, stride, batch, heads, all_heads, scale,
+    start, qkv_step, image_stride, stride, output_stride, batch, heads, all_heads,
+    row_length, row_groups, column_length, column_groups, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
     tile: tl.constexpr, width: tl.constexpr, lowest_kept: tl.constexpr, dropout_scale: tl.constexpr,
 ):  # fmt: skip
@@ -34,11 +37,13 @@ def single_tile(
     dropped, and the others are multiplied by dropout_scale.
     """
     head, member = tl.program_id(0), tl.arange(0, tile)
-    tokens, first_channel, output_stride = rows[0] * columns[0], start + head * head_width, all_heads * head_width
-    for map_group in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
-        token, valid = token_of(rows, columns, map_group, member)
+    tokens, first_channel = row_length * column_length, start + head * head_width
+    sizes = row_length, row_groups, column_length, column_groups
+    for number in range(tl.program_id(1), row_groups * column_groups, tl.num_programs(1)):
+        group = group_at(sizes, number)
+        token, valid = token_of(rows, columns, group, member)
         offsets, mask = channel_offsets(token, valid, stride, head_width, width)
-        bias = load_bias(table, rows, columns, map_group, member, member, head, heads, has_bias, has_mask)
+        bias = load_bias(table, rows, columns, group, member, member, head, heads, has_bias, has_mask)
         for image in range(tl.program_id(2), batch, tl.num_programs(2)):
             base = tl.cast(image, tl.int64) * image_stride + first_channel
             q = tl.load(query + base + offsets, mask=mask, other=0.0)
@@ -64,9 +69,11 @@ def single_tile(
             tl.store(logsumexp + row * tokens + token, row_max + tl.log2(total), mask=valid)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def tiled(
-    query, key, value, table, output, logsumexp, start, qkv_step, image_stride, stride, batch, heads, all_heads, scale,
+    query, key, value, table, output, logsumexp,
+    start, qkv_step, image_stride, stride, output_stride, batch, heads, all_heads,
+    row_length, row_groups, column_length, column_groups, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
     tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr, last_block: tl.constexpr,
 ):  # fmt: skip
@@ -75,10 +82,11 @@ def tiled(
     last_block: size of the block after the last full one, some keys of which are padding; 0 if there is none.
     has_mask: some keys of the full blocks are padding or in another shift region.
     """
-    tokens, size, output_stride = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
-    head, image, map_group, member = program_indices(rows, columns, heads, tile)
+    tokens, size = row_length * column_length, rows[0] * columns[0]
+    head, image, number, member = program_indices(rows, columns, row_groups * column_groups, heads, tile)
+    group = group_at((row_length, row_groups, column_length, column_groups), number)
     first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
-    token, valid = token_of(rows, columns, map_group, member)
+    token, valid = token_of(rows, columns, group, member)
     q = load_tokens(query + base, token, valid, stride, head_width, width)
     keys, values = key + base + qkv_step, value + base + 2 * qkv_step
     row_max = tl.full((tile,), -1e38, tl.float32)
@@ -86,13 +94,13 @@ def tiled(
     out = tl.zeros((tile, width), tl.float32)
     for begin in range(0, size // key_block * key_block, key_block):
         other = begin + tl.arange(0, key_block)
-        bias = load_bias(table, rows, columns, map_group, member, other, head, heads, has_bias, has_mask)
-        k, v = _load_keys_values(keys, values, rows, columns, map_group, other, stride, head_width, width, has_mask)
+        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, has_mask)
+        k, v = _load_keys_values(keys, values, rows, columns, group, other, stride, head_width, width, has_mask)
         row_max, total, out = _attend_block(q, k, v, bias, scale, row_max, total, out, has_bias or has_mask)
     if last_block > 0:
         other = size // key_block * key_block + tl.arange(0, last_block)
-        bias = load_bias(table, rows, columns, map_group, member, other, head, heads, has_bias, True)
-        k, v = _load_keys_values(keys, values, rows, columns, map_group, other, stride, head_width, width, True)
+        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, True)
+        k, v = _load_keys_values(keys, values, rows, columns, group, other, stride, head_width, width, True)
         row_max, total, out = _attend_block(q, k, v, bias, scale, row_max, total, out, True)
     out = out * (1.0 / total)[:, None]
     store_tokens(
@@ -104,11 +112,11 @@ def tiled(
 
 @triton.jit
 def _load_keys_values(
-    keys, values, rows: tl.constexpr, columns: tl.constexpr, map_group, other, stride, head_width: tl.constexpr,
+    keys, values, rows: tl.constexpr, columns: tl.constexpr, group, other, stride, head_width: tl.constexpr,
     width: tl.constexpr, has_mask: tl.constexpr,
 ):  # fmt: skip
     """Loads the keys and values of the members `other`."""
-    token, valid = token_of(rows, columns, map_group, other)
+    token, valid = token_of(rows, columns, group, other)
     if not has_mask:
         valid = tl.full(other.shape, True, tl.int1)
     return load_tokens(keys, token, valid, stride, head_width, width), load_tokens(
@@ -134,9 +142,9 @@ def _attend_block(q, k, v, bias, scale, row_max, total, out, has_bias: tl.conste
 
 
 @triton.jit
-def program_indices(rows: tl.constexpr, columns: tl.constexpr, heads, tile: tl.constexpr):
-    """Returns the head, image, group of the map and members of a program, for groups larger than a tile."""
-    parts, groups = tl.cdiv(rows[1] * columns[1], tile), rows[2] * columns[2]
+def program_indices(rows: tl.constexpr, columns: tl.constexpr, groups, heads, tile: tl.constexpr):
+    """Returns the head, image, number of the group and members of a program, for groups larger than a tile."""
+    parts = tl.cdiv(rows[0] * columns[0], tile)
     part, pair = tl.program_id(0) % parts, tl.program_id(0) // parts
     group = pair // heads
     return pair % heads, tl.cast(group // groups, tl.int64), group % groups, part * tile + tl.arange(0, tile)

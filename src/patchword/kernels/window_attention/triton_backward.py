@@ -10,9 +10,11 @@ import triton
 import triton.language as tl
 
 from patchword.kernels.window_attention.index_triton import (
+    UNSPECIALIZED,
     channel_offsets,
     compute_scores,
     dot,
+    group_at,
     load_bias,
     load_tokens,
     store_tokens,
@@ -21,23 +23,26 @@ from patchword.kernels.window_attention.index_triton import (
 from patchword.kernels.window_attention.triton import apply_dropout, program_indices
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def single_tile_backward(
     query, key, value, table, grad_output, logsumexp, grad_query, grad_key, grad_value, grad_bias, seeds,
-    start, qkv_step, image_stride, stride, grad_stride, batch, heads, all_heads, scale,
+    start, qkv_step, image_stride, stride, output_stride, grad_stride, batch, heads, all_heads,
+    row_length, row_groups, column_length, column_groups, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
     tile: tl.constexpr, width: tl.constexpr, lowest_kept: tl.constexpr, dropout_scale: tl.constexpr,
 ):  # fmt: skip
     """All gradients of groups that fit into one tile. A program has one head and one group of the map, loops over the
     images, and sums the gradients of the biases."""
     head, member = tl.program_id(0), tl.arange(0, tile)
-    tokens, first_channel, output_stride = rows[0] * columns[0], start + head * head_width, all_heads * head_width
+    tokens, first_channel = row_length * column_length, start + head * head_width
+    sizes = row_length, row_groups, column_length, column_groups
     total = tl.zeros((tile, tile), tl.float32)
-    for map_group in range(tl.program_id(1), rows[2] * columns[2], tl.num_programs(1)):
-        token, valid = token_of(rows, columns, map_group, member)
+    for number in range(tl.program_id(1), row_groups * column_groups, tl.num_programs(1)):
+        group = group_at(sizes, number)
+        token, valid = token_of(rows, columns, group, member)
         offsets, mask = channel_offsets(token, valid, stride, head_width, width)
         grad_offsets, _ = channel_offsets(token, valid, output_stride, head_width, width)
-        bias = load_bias(table, rows, columns, map_group, member, member, head, heads, has_bias, has_mask)
+        bias = load_bias(table, rows, columns, group, member, member, head, heads, has_bias, has_mask)
         for image in range(tl.program_id(2), batch, tl.num_programs(2)):
             image_index = tl.cast(image, tl.int64)
             base, grad_output_base = (
@@ -73,10 +78,11 @@ def single_tile_backward(
         tl.store(grad_bias + part * tile * tile + member[:, None] * tile + member[None, :], total)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def query_backward(
     query, key, value, table, output, grad_output, logsumexp, delta, grad_query,
-    start, qkv_step, image_stride, stride, grad_stride, batch, heads, all_heads, scale,
+    start, qkv_step, image_stride, stride, output_stride, grad_stride, batch, heads, all_heads,
+    row_length, row_groups, column_length, column_groups, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
     tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr, local: tl.constexpr,
 ):  # fmt: skip
@@ -85,10 +91,11 @@ def query_backward(
     Stores the row sums of P * dP in `delta`, for the other kernels. They equal the row sums of dO * O, except where O
     also contains a convolution of the values (`local`): then they are computed in a loop over the keys of their own.
     """
-    tokens, size, output_stride = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
-    head, image, map_group, member = program_indices(rows, columns, heads, tile)
+    tokens, size = row_length * column_length, rows[0] * columns[0]
+    head, image, number, member = program_indices(rows, columns, row_groups * column_groups, heads, tile)
+    group = group_at((row_length, row_groups, column_length, column_groups), number)
     first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
-    token, valid = token_of(rows, columns, map_group, member)
+    token, valid = token_of(rows, columns, group, member)
     q = load_tokens(query + base, token, valid, stride, head_width, width)
     g = load_tokens(
         grad_output + image * tokens * output_stride + first_channel, token, valid, output_stride, head_width, width
@@ -99,10 +106,10 @@ def query_backward(
     if local:
         for begin in range(0, size, key_block):
             other = begin + tl.arange(0, key_block)
-            key_token, key_valid = token_of(rows, columns, map_group, other)
+            key_token, key_valid = token_of(rows, columns, group, other)
             k = load_tokens(key + base + qkv_step, key_token, key_valid, stride, head_width, width)
             v = load_tokens(value + base + 2 * qkv_step, key_token, key_valid, stride, head_width, width)
-            bias = load_bias(table, rows, columns, map_group, member, other, head, heads, has_bias, has_mask)
+            bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, has_mask)
             weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
             row_delta += tl.sum(weights * dot(g, tl.trans(v)), 1)
     else:
@@ -114,10 +121,10 @@ def query_backward(
     total = tl.zeros((tile, width), tl.float32)
     for begin in range(0, size, key_block):
         other = begin + tl.arange(0, key_block)
-        key_token, key_valid = token_of(rows, columns, map_group, other)
+        key_token, key_valid = token_of(rows, columns, group, other)
         k = load_tokens(key + base + qkv_step, key_token, key_valid, stride, head_width, width)
         v = load_tokens(value + base + 2 * qkv_step, key_token, key_valid, stride, head_width, width)
-        bias = load_bias(table, rows, columns, map_group, member, other, head, heads, has_bias, has_mask)
+        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, has_mask)
         weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
         score_grad = weights * (dot(g, tl.trans(v)) - row_delta[:, None])
         total += dot(score_grad.to(k.dtype), k)
@@ -132,31 +139,33 @@ def query_backward(
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def key_value_backward(
     query, key, value, table, grad_output, logsumexp, delta, grad_key, grad_value,
-    start, qkv_step, image_stride, stride, grad_stride, batch, heads, all_heads, scale,
+    start, qkv_step, image_stride, stride, output_stride, grad_stride, batch, heads, all_heads,
+    row_length, row_groups, column_length, column_groups, scale,
     rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, has_mask: tl.constexpr,
     tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr,
 ):  # fmt: skip
     """The gradients of a tile of keys and values, for larger groups: loops over blocks of queries."""
-    tokens, size, output_stride = rows[0] * columns[0], rows[1] * columns[1], all_heads * head_width
-    head, image, map_group, member = program_indices(rows, columns, heads, tile)
+    tokens, size = row_length * column_length, rows[0] * columns[0]
+    head, image, number, member = program_indices(rows, columns, row_groups * column_groups, heads, tile)
+    group = group_at((row_length, row_groups, column_length, column_groups), number)
     first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
-    token, valid = token_of(rows, columns, map_group, member)
+    token, valid = token_of(rows, columns, group, member)
     k = load_tokens(key + base + qkv_step, token, valid, stride, head_width, width)
     v = load_tokens(value + base + 2 * qkv_step, token, valid, stride, head_width, width)
     grad_output_base = grad_output + image * tokens * output_stride + first_channel
     dk, dv = tl.zeros((tile, width), tl.float32), tl.zeros((tile, width), tl.float32)
     for begin in range(0, size, key_block):
         other = begin + tl.arange(0, key_block)
-        query_token, query_valid = token_of(rows, columns, map_group, other)
+        query_token, query_valid = token_of(rows, columns, group, other)
         q = load_tokens(query + base, query_token, query_valid, stride, head_width, width)
         g = load_tokens(grad_output_base, query_token, query_valid, output_stride, head_width, width)
         row_index = (image * all_heads + start // head_width + head) * tokens + query_token
         lse = tl.load(logsumexp + row_index, mask=query_valid, other=0.0)
         row_delta = tl.load(delta + row_index, mask=query_valid, other=0.0)
-        bias = load_bias(table, rows, columns, map_group, other, member, head, heads, has_bias, has_mask)
+        bias = load_bias(table, rows, columns, group, other, member, head, heads, has_bias, has_mask)
         weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
         score_grad = weights * (dot(g, tl.trans(v)) - row_delta[:, None])
         dv += dot(tl.trans(weights.to(g.dtype)), g)
