@@ -1,5 +1,6 @@
-"""Shared by the tests of kernels: the device, the Triton marker, distances from float64, map sizes."""
+"""Shared by the tests of kernels: the device, the Triton marker, distances from float64, map sizes, compiled variants."""
 
+import inspect
 from copy import deepcopy
 
 import pytest
@@ -70,3 +71,32 @@ def assert_matches_module(found, module, *inputs):
     """Asserts that `found` is about as close to float64 as the output of the module for the same inputs."""
     wide = [part.double() if isinstance(part, torch.Tensor) else part for part in inputs]
     assert_as_exact([found], [module(*inputs)], [deepcopy(module).double()(*wide)])
+
+
+def variant(launch):
+    """Returns all that decides which compiled kernel a PreparedLaunch runs, if its tensors are aligned.
+
+    It is the kernel, its compile-time constants, which of its integers Triton specialises (1 and multiples of 16), and
+    its options. Needs no GPU.
+    """
+    import triton.language as tl
+
+    kernel = launch.kernel
+    settings = getattr(kernel, "kwargs", None) or vars(kernel)  # the interpreter keeps the decorator's arguments
+    fixed, unaligned = (settings[name] or () for name in ("do_not_specialize", "do_not_specialize_on_alignment"))
+    parameters = list(inspect.signature(kernel.fn).parameters.values())[-len(launch.numbers) :]
+
+    def compiled_in(parameter, value):
+        if parameter.annotation is tl.constexpr:
+            return value
+        if isinstance(value, float) or parameter.name in fixed:
+            return "any"
+        multiple = value % 16 == 0 and parameter.name not in unaligned
+        return 1 if value == 1 else "multiple of 16" if multiple else "any"
+
+    pairs = zip(parameters, launch.numbers, strict=True)
+    return (
+        kernel.fn.__name__,
+        tuple((parameter.name, compiled_in(parameter, value)) for parameter, value in pairs),
+        tuple(launch.options.items()),
+    )

@@ -73,9 +73,9 @@ class Filter(NamedTuple):
         return *self.cut.rows[:3], *self.cut.columns[:3]
 
     @property
-    def _constants(self) -> tuple[tuple[int, int], ...]:
-        """Compile-time constants: is_interlaced and shift along the rows, then along the columns."""
-        return tuple((int(side.is_interlaced), side.shift) for side in self.cut)
+    def _constants(self) -> tuple[tuple[int, ...], ...]:
+        """Compile-time constants: is_interlaced, shift and is_padded along the rows, then along the columns."""
+        return tuple((int(side.is_interlaced), side.shift, int(side.is_padded)) for side in self.cut)
 
     @property
     def _lanes(self) -> int:

@@ -6,8 +6,9 @@ rows. It loads each row three times, shifted by -1, 0 and 1 columns, and adds it
 same row and of the row below. Import it only where Triton is installed.
 
 taps: (channels, 9), row by row; constant: (channels,), the bias of the convolution.
-rows, columns: whether the members of a group are interlaced, and their shift, along either side of the map. All other
-numbers of the groups are run-time arguments, so that a kernel is not compiled for each size of the map.
+rows, columns: whether the members of a group are interlaced, their shift, and whether some of them are padding, along
+either side of the map. All other numbers of the groups are run-time arguments, so that a kernel is not compiled for
+each size of the map.
 """
 
 import triton
@@ -15,13 +16,13 @@ import triton.language as tl
 
 from patchword.kernels.window_attention.index_triton import side_index
 
-# Run-time arguments of which the compiler gains nothing if it knows that they are 1 or multiples of 16.
-UNSPECIALIZED = (
-    "batch", "span", "row_length", "row_members", "row_groups", "column_length", "column_members", "column_groups",
-)  # fmt: skip
+# Triton compiles a kernel of its own where an argument is a multiple of 16, and where it is 1. The first gains nothing
+# for the sizes of groups. The second does: a group of one column has no neighbours to the left and to the right.
+UNALIGNED = ("row_length", "row_members", "row_groups", "column_length", "column_members", "column_groups")
+UNSPECIALIZED = ("batch", "span", "row_length", "column_length")
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(do_not_specialize=UNSPECIALIZED, do_not_specialize_on_alignment=UNALIGNED)
 def conv3x3(
     source, taps, constant, addend, output, start, image_stride, stride, output_start, output_stride, batch, span,
     row_length, row_members, row_groups, column_length, column_members, column_groups,
@@ -87,7 +88,7 @@ def conv3x3(
         tl.store(output + output_index, finished.to(output.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(do_not_specialize=UNSPECIALIZED, do_not_specialize_on_alignment=UNALIGNED)
 def taps_backward(
     source, grad_output, grad_taps, start, image_stride, stride, output_start, output_image_stride, output_stride,
     batch, row_length, row_members, row_groups, column_length, column_members, column_groups,
@@ -189,4 +190,7 @@ def _side_index(side: tl.constexpr, sizes, group, member):
     """Returns the index of a member along one side of the map, and whether it is valid."""
     length, members, groups = sizes
     position = side_index(members, groups, group, member, side[0], side[1])
-    return position, (member >= 0) & (member < members) & (position < length)
+    valid = (member >= 0) & (member < members)
+    if side[2]:
+        valid = valid & (position < length)
+    return position, valid

@@ -23,7 +23,7 @@ def bias_backward(
     query, key, value, table, grad_output, logsumexp, delta, grad_bias,
     start, qkv_step, image_stride, stride, output_stride, batch, heads, all_heads,
     row_length, row_groups, column_length, column_groups, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_mask: tl.constexpr, tile: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, padding: tl.constexpr, tile: tl.constexpr,
     width: tl.constexpr,
 ):  # fmt: skip
     """The gradient of one tile of the biases of one head, for larger groups, summed over the groups of a program."""
@@ -39,8 +39,8 @@ def bias_backward(
     total = tl.zeros((tile, tile), tl.float32)
     for number in range(tl.program_id(1), batch * groups, tl.num_programs(1)):
         image, group = tl.cast(number // groups, tl.int64), group_at(sizes, number % groups)
-        token, valid = token_of(rows, columns, group, member)
-        key_token, key_valid = token_of(rows, columns, group, other_member)
+        token, valid = token_of(rows, columns, group, member, padding)
+        key_token, key_valid = token_of(rows, columns, group, other_member, padding)
         base = image * image_stride + first_channel
         q = load_tokens(query + base, token, valid, stride, head_width, width)
         g = load_tokens(
@@ -53,14 +53,14 @@ def bias_backward(
             tl.load(logsumexp + row_index, mask=valid, other=0.0),
             tl.load(delta + row_index, mask=valid, other=0.0),
         )
-        bias = load_bias(table, rows, columns, group, member, other_member, head, heads, True, has_mask)
+        bias = load_bias(table, rows, columns, group, member, other_member, head, heads, True, padding)
         weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
         total += weights * (dot(g, tl.trans(v)) - row_delta[:, None])
     index = (tl.program_id(1) * heads + head) * side * side + member[:, None] * side + other_member[None, :]
     tl.store(grad_bias + index, total)
 
 
-@triton.jit(do_not_specialize=("parts", "heads"))
+@triton.jit(do_not_specialize=("heads",))  # the loop over the parts is shorter for multiples of 16
 def reduce_bias_grad(
     biases, grad_table, parts, heads, rows: tl.constexpr, columns: tl.constexpr, side: tl.constexpr,
     part_block: tl.constexpr, block: tl.constexpr,

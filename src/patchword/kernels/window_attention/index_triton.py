@@ -8,6 +8,8 @@ interlaced, shift (tiling.Rectangles.constants).
 sizes: the numbers that depend on the size of the map, which are run-time arguments, so that a kernel is not compiled
 for each size: length and groups along the rows, then along the columns (tiling.Rectangles.sizes).
 group: a group of the map, as group_at returns it.
+padding: a constant, 0 if no member of a tile is padding, 1 if some are beyond the size of a group, 2 if some may be
+beyond the end of the map, too.
 """
 
 import triton
@@ -40,29 +42,25 @@ def side_index(members, groups, group, member, interlaced: tl.constexpr, shift: 
 
 
 @triton.jit
-def member_index(rows: tl.constexpr, columns: tl.constexpr, group, member):
+def member_index(rows: tl.constexpr, columns: tl.constexpr, group, member, padding: tl.constexpr):
     """Returns the token of a member of a group, whether it is valid (not padding), and its shift region."""
-    down, right = member // columns[0], member % columns[0]
-    return member_index_at(rows, columns, group, down, right)
-
-
-@triton.jit
-def token_of(rows: tl.constexpr, columns: tl.constexpr, group, member):
-    """Returns the token of a member of a group, and whether it is valid."""
-    token, valid, _ = member_index(rows, columns, group, member)
-    return token, valid
-
-
-@triton.jit
-def member_index_at(rows: tl.constexpr, columns: tl.constexpr, group, down, right):
-    """Like member_index, for the member at row `down` and column `right` of its group; invalid outside."""
     row_group, row_groups, row_length, column_group, column_groups, column_length = group
-    row = side_index(rows[0], row_groups, row_group, down, rows[1], rows[2])
-    column = side_index(columns[0], column_groups, column_group, right, columns[1], columns[2])
-    inside = (down >= 0) & (down < rows[0]) & (right >= 0) & (right < columns[0])
-    valid = inside & (row < row_length) & (column < column_length)
+    row = side_index(rows[0], row_groups, row_group, member // columns[0], rows[1], rows[2])
+    column = side_index(columns[0], column_groups, column_group, member % columns[0], columns[1], columns[2])
+    valid = tl.full(member.shape, True, tl.int1)
+    if padding > 0:
+        valid = member < rows[0] * columns[0]
+    if padding > 1:
+        valid = valid & (row < row_length) & (column < column_length)
     shift_region = 2 * (row < rows[2]).to(tl.int32) + (column < columns[2]).to(tl.int32)
     return row * column_length + column, valid, shift_region
+
+
+@triton.jit
+def token_of(rows: tl.constexpr, columns: tl.constexpr, group, member, padding: tl.constexpr):
+    """Returns the token of a member of a group, and whether it is valid."""
+    token, valid, _ = member_index(rows, columns, group, member, padding)
+    return token, valid
 
 
 @triton.jit
@@ -89,7 +87,7 @@ def store_tokens(base, token, valid, stride, values, head_width: tl.constexpr, w
 @triton.jit
 def load_bias(
     table, rows: tl.constexpr, columns: tl.constexpr, group, query, key, head, heads,
-    has_bias: tl.constexpr, has_mask: tl.constexpr,
+    has_bias: tl.constexpr, padding: tl.constexpr,
 ):  # fmt: skip
     """Returns what is added to the scores, (queries, keys) or (1, keys), scaled for powers of two.
 
@@ -104,11 +102,11 @@ def load_bias(
         offset = from_query[:, None] - from_key[None, :] + (rows[0] - 1) * span + columns[0] - 1
         inside = (query < size)[:, None] & (key < size)[None, :]
         bias = tl.load(table + offset * heads + head, mask=inside, other=0.0).to(tl.float32) * LOG2_E
-    if has_mask:
-        _, key_valid, key_region = member_index(rows, columns, group, key)
+    if padding + rows[2] + columns[2] > 0:
+        _, key_valid, key_region = member_index(rows, columns, group, key, padding)
         allowed = key_valid[None, :]
         if rows[2] + columns[2] > 0:
-            _, _, query_region = member_index(rows, columns, group, query)
+            _, _, query_region = member_index(rows, columns, group, query, padding)
             allowed = allowed & (query_region[:, None] == key_region[None, :])
         bias = tl.where(allowed, bias, FORBIDDEN)
     return bias

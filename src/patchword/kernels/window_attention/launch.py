@@ -62,14 +62,15 @@ class HeadGroupLaunch:
         assert self.plan.single_tile or not self.rate, "dropout is only supported for groups in one tile"
 
     @property
-    def has_mask(self) -> bool:
-        """True if a kernel has to mask some pairs of members, or padding of a tile."""
-        return self.is_uneven or self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.key_block > 0
+    def padding(self) -> int:
+        """Which members of a tile may be padding (index_triton); a compile-time constant of every kernel but `tiled`.
 
-    @property
-    def is_uneven(self) -> bool:
-        """True if groups contain padding of the map or several shift regions."""
-        return any(side.members * side.groups != side.length or side.shift for side in self.cut)
+        In a single tile, positions of members are computed once per group, and a table needs them anyway. There the
+        check for the end of the map costs little, so that maps with and without padding share a kernel.
+        """
+        pads_tile = self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.key_block > 0
+        is_cheap = self.plan.single_tile and self.has_bias
+        return 2 if self.cut.is_padded or (pads_tile and is_cheap) else int(pads_tile)
 
     @property
     def arguments(self) -> tuple[float, ...]:
@@ -79,14 +80,15 @@ class HeadGroupLaunch:
     @property
     def constants(self) -> tuple[Any, ...]:
         """Compile-time constants of every kernel but `tiled`."""
-        found = *self.cut.constants, self.head, self.has_bias, self.has_mask, self.plan.tile, self.plan.width
+        found = *self.cut.constants, self.head, self.has_bias, self.padding, self.plan.tile, self.plan.width
         return (*found, *self._dropout) if self.plan.single_tile else (*found, self.plan.key_block)
 
     @property
     def tiled_constants(self) -> tuple[Any, ...]:
         """Compile-time constants of `tiled`."""
         plan, blocks = self.plan, (self.plan.key_block, last_key_block(self.cut.size, self.plan.key_block))
-        return *self.cut.constants, self.head, self.has_bias, self.is_uneven, plan.tile, plan.width, *blocks
+        padding = 2 if self.cut.is_padded else 1
+        return *self.cut.constants, self.head, self.has_bias, padding, plan.tile, plan.width, *blocks
 
     @property
     def _dropout(self) -> tuple[int, float]:

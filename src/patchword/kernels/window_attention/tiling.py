@@ -26,6 +26,11 @@ class Side(NamedTuple):
     shift: int
 
     @property
+    def is_padded(self) -> bool:
+        """True if the groups have more members than the map has tokens along this side."""
+        return self.groups * self.members != self.length
+
+    @property
     def is_interlaced(self) -> bool:
         """True if two members are `groups` apart, False if they are adjacent. A kernel supports no other steps."""
         adjacent = (self.step, self.jump) == (1, self.members)
@@ -56,6 +61,10 @@ class Rectangles(NamedTuple):
     def size(self) -> int:
         """Tokens of a group, with padding."""
         return self.rows.members * self.columns.members
+
+    @property
+    def is_padded(self) -> bool:
+        return self.rows.is_padded or self.columns.is_padded
 
     @property
     def groups(self) -> int:
