@@ -1,4 +1,4 @@
-"""Shared by the tests of kernels: the device, the Triton marker, distances from float64, map sizes, compiled variants."""
+"""Shared by the tests of kernels: the device, the Triton marker, distances from float64, map sizes, kernel variants."""
 
 import inspect
 from copy import deepcopy
