@@ -172,7 +172,8 @@ def results(study: Study, folder: Path) -> list[Result]:
 def _result(label: str, run: Run, others: Sequence[Measure]) -> Result:
     evaluation, metrics, cost = read_json(run.folder / "evaluation.json"), run.metrics(), cost_of(run)
     metric = str(evaluation.get("metric", "accuracy"))
-    measures = _measures(evaluation) | {field_of(one): value for one in others if (value := one.known(run)) is not None}
+    measures = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
+    measures |= {field_of(one): value for one in others if (value := one.known(run)) is not None}
     return Result(
         run=label,
         model=cost.name,
@@ -186,10 +187,3 @@ def _result(label: str, run: Run, others: Sequence[Measure]) -> Result:
         seconds=float(metrics[-1]["seconds"]) if metrics else 0.0,
         history=tuple(float(record.get(f"validation_{metric}", "nan")) for record in metrics),
     )
-
-
-def _measures(evaluation: Mapping[str, Any]) -> dict[str, float]:
-    """Return the measures of an evaluation; of a detector with masks, the AP of masks, too."""
-    found = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
-    masks = evaluation.get("masks")
-    return found | {"mask_ap": float(masks["AP"])} if isinstance(masks, dict) else found
