@@ -23,7 +23,7 @@ def bias_backward(
     query, key, value, table, grad_output, logsumexp, delta, grad_bias,
     start, qkv_step, image_stride, stride, output_stride, batch, heads, all_heads,
     row_length, row_groups, column_length, column_groups, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, padding: tl.constexpr, tile: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, pads_tile: tl.constexpr, tile: tl.constexpr,
     width: tl.constexpr,
 ):  # fmt: skip
     """The gradient of one tile of the biases of one head, for larger groups, summed over the groups of a program."""
@@ -38,9 +38,9 @@ def bias_backward(
     )
     total = tl.zeros((tile, tile), tl.float32)
     for number in range(tl.program_id(1), batch * groups, tl.num_programs(1)):
-        image, group = tl.cast(number // groups, tl.int64), group_at(sizes, number % groups)
-        token, valid = token_of(rows, columns, group, member, padding)
-        key_token, key_valid = token_of(rows, columns, group, other_member, padding)
+        image, group = tl.cast(number // groups, tl.int64), group_at(rows, columns, sizes, number % groups)
+        token, valid = token_of(rows, columns, group, member, pads_tile)
+        key_token, key_valid = token_of(rows, columns, group, other_member, pads_tile)
         base = image * image_stride + first_channel
         q = load_tokens(query + base, token, valid, stride, head_width, width)
         g = load_tokens(
@@ -53,7 +53,7 @@ def bias_backward(
             tl.load(logsumexp + row_index, mask=valid, other=0.0),
             tl.load(delta + row_index, mask=valid, other=0.0),
         )
-        bias = load_bias(table, rows, columns, group, member, other_member, head, heads, True, padding)
+        bias = load_bias(table, rows, columns, group, member, other_member, head, heads, True, pads_tile)
         weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
         total += weights * (dot(g, tl.trans(v)) - row_delta[:, None])
     index = (tl.program_id(1) * heads + head) * side * side + member[:, None] * side + other_member[None, :]

@@ -4,12 +4,11 @@
 Import it only where Triton is installed.
 
 rows, columns: constants of a compiled kernel for either side of the map: members of a group, whether they are
-interlaced, shift (tiling.Rectangles.constants).
+interlaced, shift, whether some may be beyond the end of the map (tiling.Rectangles.constants).
 sizes: the numbers that depend on the size of the map, which are run-time arguments, so that a kernel is not compiled
 for each size: length and groups along the rows, then along the columns (tiling.Rectangles.sizes).
 group: a group of the map, as group_at returns it.
-padding: a constant, 0 if no member of a tile is padding, 1 if some are beyond the size of a group, 2 if some may be
-beyond the end of the map, too.
+pads_tile: a constant, True if some members of a tile may be beyond the size of a group.
 """
 
 import triton
@@ -23,13 +22,23 @@ UNSPECIALIZED = ("batch", "heads", "all_heads", "row_length", "row_groups", "col
 
 
 @triton.jit
-def group_at(sizes, number):
-    """Returns a group of the map: its index, all groups and the map's length along the rows, then along the columns.
+def group_at(rows: tl.constexpr, columns: tl.constexpr, sizes, number):
+    """Returns a group of the map: its index, all groups, the map's length and the number of members on the map, along
+    the rows, then along the columns.
 
-    This is the only division by a variable. It divides two scalars, once per group.
+    Only here a kernel divides by variables: scalars, once per group.
     """
     row_length, row_groups, column_length, column_groups = sizes
-    return number // column_groups, row_groups, row_length, number % column_groups, column_groups, column_length
+    row_group, column_group = number // column_groups, number % column_groups
+    row_end = _members_on_map(rows, row_groups, row_group, row_length)
+    column_end = _members_on_map(columns, column_groups, column_group, column_length)
+    return row_group, row_groups, row_length, row_end, column_group, column_groups, column_length, column_end
+
+
+@triton.jit
+def _members_on_map(side: tl.constexpr, groups, group, length):
+    """Returns how many members of a group without shift are on the map; it may be more than there are members."""
+    return tl.cdiv(length - group, groups) if side[1] else length - group * side[0]
 
 
 @triton.jit
@@ -42,24 +51,27 @@ def side_index(members, groups, group, member, interlaced: tl.constexpr, shift: 
 
 
 @triton.jit
-def member_index(rows: tl.constexpr, columns: tl.constexpr, group, member, padding: tl.constexpr):
+def member_index(rows: tl.constexpr, columns: tl.constexpr, group, member, pads_tile: tl.constexpr):
     """Returns the token of a member of a group, whether it is valid (not padding), and its shift region."""
-    row_group, row_groups, row_length, column_group, column_groups, column_length = group
-    row = side_index(rows[0], row_groups, row_group, member // columns[0], rows[1], rows[2])
-    column = side_index(columns[0], column_groups, column_group, member % columns[0], columns[1], columns[2])
+    row_group, row_groups, row_length, row_end, column_group, column_groups, column_length, column_end = group
+    down, right = member // columns[0], member % columns[0]
+    row = side_index(rows[0], row_groups, row_group, down, rows[1], rows[2])
+    column = side_index(columns[0], column_groups, column_group, right, columns[1], columns[2])
     valid = tl.full(member.shape, True, tl.int1)
-    if padding > 0:
+    if pads_tile:
         valid = member < rows[0] * columns[0]
-    if padding > 1:
-        valid = valid & (row < row_length) & (column < column_length)
+    if rows[3]:
+        valid = valid & (row < row_length if rows[2] > 0 else member < row_end * columns[0])
+    if columns[3]:
+        valid = valid & (column < column_length if columns[2] > 0 else right < column_end)
     shift_region = 2 * (row < rows[2]).to(tl.int32) + (column < columns[2]).to(tl.int32)
     return row * column_length + column, valid, shift_region
 
 
 @triton.jit
-def token_of(rows: tl.constexpr, columns: tl.constexpr, group, member, padding: tl.constexpr):
+def token_of(rows: tl.constexpr, columns: tl.constexpr, group, member, pads_tile: tl.constexpr):
     """Returns the token of a member of a group, and whether it is valid."""
-    token, valid, _ = member_index(rows, columns, group, member, padding)
+    token, valid, _ = member_index(rows, columns, group, member, pads_tile)
     return token, valid
 
 
@@ -87,7 +99,7 @@ def store_tokens(base, token, valid, stride, values, head_width: tl.constexpr, w
 @triton.jit
 def load_bias(
     table, rows: tl.constexpr, columns: tl.constexpr, group, query, key, head, heads,
-    has_bias: tl.constexpr, padding: tl.constexpr,
+    has_bias: tl.constexpr, pads_tile: tl.constexpr,
 ):  # fmt: skip
     """Returns what is added to the scores, (queries, keys) or (1, keys), scaled for powers of two.
 
@@ -102,11 +114,11 @@ def load_bias(
         offset = from_query[:, None] - from_key[None, :] + (rows[0] - 1) * span + columns[0] - 1
         inside = (query < size)[:, None] & (key < size)[None, :]
         bias = tl.load(table + offset * heads + head, mask=inside, other=0.0).to(tl.float32) * LOG2_E
-    if padding + rows[2] + columns[2] > 0:
-        _, key_valid, key_region = member_index(rows, columns, group, key, padding)
+    if pads_tile or rows[2] + rows[3] + columns[2] + columns[3] > 0:
+        _, key_valid, key_region = member_index(rows, columns, group, key, pads_tile)
         allowed = key_valid[None, :]
         if rows[2] + columns[2] > 0:
-            _, _, query_region = member_index(rows, columns, group, query, padding)
+            _, _, query_region = member_index(rows, columns, group, query, pads_tile)
             allowed = allowed & (query_region[:, None] == key_region[None, :])
         bias = tl.where(allowed, bias, FORBIDDEN)
     return bias

@@ -62,15 +62,18 @@ class HeadGroupLaunch:
         assert self.plan.single_tile or not self.rate, "dropout is only supported for groups in one tile"
 
     @property
-    def padding(self) -> int:
-        """Which members of a tile may be padding (index_triton); a compile-time constant of every kernel but `tiled`.
+    def pads_tile(self) -> bool:
+        """True if some members of a tile are beyond the size of a group; a constant of every kernel but `tiled`."""
+        return self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.key_block > 0
 
-        In a single tile, positions of members are computed once per group, and a table needs them anyway. There the
-        check for the end of the map costs little, so that maps with and without padding share a kernel.
+    @property
+    def sides(self) -> tuple[tuple[int, ...], ...]:
+        """Compile-time constants of both sides of the map.
+
+        In a single tile, positions of members are computed once per group, and a table needs them anyway. If the tile
+        has padding, too, the check for the end of the map costs little, and all maps share a kernel.
         """
-        pads_tile = self.cut.size % self.plan.tile > 0 or self.cut.size % self.plan.key_block > 0
-        is_cheap = self.plan.single_tile and self.has_bias
-        return 2 if self.cut.is_padded or (pads_tile and is_cheap) else int(pads_tile)
+        return self.cut.constants(check_padding=self.plan.single_tile and self.has_bias and self.pads_tile)
 
     @property
     def arguments(self) -> tuple[float, ...]:
@@ -80,15 +83,14 @@ class HeadGroupLaunch:
     @property
     def constants(self) -> tuple[Any, ...]:
         """Compile-time constants of every kernel but `tiled`."""
-        found = *self.cut.constants, self.head, self.has_bias, self.padding, self.plan.tile, self.plan.width
+        found = *self.sides, self.head, self.has_bias, self.pads_tile, self.plan.tile, self.plan.width
         return (*found, *self._dropout) if self.plan.single_tile else (*found, self.plan.key_block)
 
     @property
     def tiled_constants(self) -> tuple[Any, ...]:
         """Compile-time constants of `tiled`."""
         plan, blocks = self.plan, (self.plan.key_block, last_key_block(self.cut.size, self.plan.key_block))
-        padding = 2 if self.cut.is_padded else 1
-        return *self.cut.constants, self.head, self.has_bias, padding, plan.tile, plan.width, *blocks
+        return *self.sides, self.head, self.has_bias, plan.tile, plan.width, *blocks
 
     @property
     def _dropout(self) -> tuple[int, float]:

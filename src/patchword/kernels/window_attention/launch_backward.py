@@ -68,7 +68,7 @@ def _bias_grad_launches(group: HeadGroupLaunch) -> BiasGradLaunches:
     else:
         tiles = heads * (-(-group.cut.size // plan.key_block)) ** 2
         count = walkers(group.layout.batch * group.cut.groups, tiles, plan.waves * sm_count(group.device))
-        constants = *group.cut.constants, group.head, group.padding, plan.key_block, plan.width
+        constants = *group.sides, group.head, group.pads_tile, plan.key_block, plan.width
         numbers = (*group.arguments, *constants)
         warps = WARPS["backward", plan.key_block]
         biases = PreparedLaunch(bias_grad_triton.bias_backward, (tiles, count, 1), numbers, warps, *group.options[1:])

@@ -63,10 +63,6 @@ class Rectangles(NamedTuple):
         return self.rows.members * self.columns.members
 
     @property
-    def is_padded(self) -> bool:
-        return self.rows.is_padded or self.columns.is_padded
-
-    @property
     def groups(self) -> int:
         return self.rows.groups * self.columns.groups
 
@@ -80,10 +76,14 @@ class Rectangles(NamedTuple):
         """The numbers that depend on the size of the map: run-time arguments, so that one kernel runs on all maps."""
         return self.rows.length, self.rows.groups, self.columns.length, self.columns.groups
 
-    @property
-    def constants(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The other numbers of both sides (members, is_interlaced, shift): compile-time constants of a kernel."""
-        rows, columns = ((side.members, int(side.is_interlaced), side.shift) for side in self)
+    def constants(self, check_padding: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Returns the compile-time constants of a kernel: members, is_interlaced, shift and is_padded of both sides.
+
+        check_padding: the kernel expects padding also where this map has none
+        """
+        rows, columns = (
+            (side.members, int(side.is_interlaced), side.shift, int(check_padding or side.is_padded)) for side in self
+        )
         return rows, columns
 
     def numbers(self) -> list[int]:

@@ -27,8 +27,9 @@ def single_tile(
     query, key, value, table, output, logsumexp, seeds,
     start, qkv_step, image_stride, stride, output_stride, batch, heads, all_heads,
     row_length, row_groups, column_length, column_groups, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, padding: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, lowest_kept: tl.constexpr, dropout_scale: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr,
+    pads_tile: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    lowest_kept: tl.constexpr, dropout_scale: tl.constexpr,
 ):  # fmt: skip
     """Attention in groups that fit into one tile.
 
@@ -40,10 +41,10 @@ def single_tile(
     tokens, first_channel = row_length * column_length, start + head * head_width
     sizes = row_length, row_groups, column_length, column_groups
     for number in range(tl.program_id(1), row_groups * column_groups, tl.num_programs(1)):
-        group = group_at(sizes, number)
-        token, valid = token_of(rows, columns, group, member, padding)
+        group = group_at(rows, columns, sizes, number)
+        token, valid = token_of(rows, columns, group, member, pads_tile)
         offsets, mask = channel_offsets(token, valid, stride, head_width, width)
-        bias = load_bias(table, rows, columns, group, member, member, head, heads, has_bias, padding)
+        bias = load_bias(table, rows, columns, group, member, member, head, heads, has_bias, pads_tile)
         for image in range(tl.program_id(2), batch, tl.num_programs(2)):
             base = tl.cast(image, tl.int64) * image_stride + first_channel
             q = tl.load(query + base + offsets, mask=mask, other=0.0)
@@ -74,35 +75,33 @@ def tiled(
     query, key, value, table, output, logsumexp,
     start, qkv_step, image_stride, stride, output_stride, batch, heads, all_heads,
     row_length, row_groups, column_length, column_groups, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, padding: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr, last_block: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, tile: tl.constexpr,
+    width: tl.constexpr, key_block: tl.constexpr, last_block: tl.constexpr,
 ):  # fmt: skip
     """Attention in larger groups: a program has one tile of queries and loops over blocks of keys.
 
     last_block: size of the block after the last full one, some keys of which are padding; 0 if there is none.
-    padding: 1 or 2. Full blocks have no members beyond the size of the group.
     """
     tokens, size = row_length * column_length, rows[0] * columns[0]
     head, image, number, member = program_indices(rows, columns, row_groups * column_groups, heads, tile)
-    group = group_at((row_length, row_groups, column_length, column_groups), number)
+    group = group_at(rows, columns, (row_length, row_groups, column_length, column_groups), number)
     first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
-    token, valid = token_of(rows, columns, group, member, padding)
+    token, valid = token_of(rows, columns, group, member, True)
     q = load_tokens(query + base, token, valid, stride, head_width, width)
     keys, values = key + base + qkv_step, value + base + 2 * qkv_step
-    in_block: tl.constexpr = 0 if padding == 1 else padding
-    has_mask: tl.constexpr = in_block + rows[2] + columns[2] > 0
+    has_mask: tl.constexpr = rows[2] + rows[3] + columns[2] + columns[3] > 0
     row_max = tl.full((tile,), -1e38, tl.float32)
     total = tl.zeros((tile,), tl.float32)
     out = tl.zeros((tile, width), tl.float32)
     for begin in range(0, size // key_block * key_block, key_block):
         other = begin + tl.arange(0, key_block)
-        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, in_block)
-        k, v = _load_keys_values(keys, values, rows, columns, group, other, stride, head_width, width, in_block)
+        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, False)
+        k, v = _load_keys_values(keys, values, rows, columns, group, other, stride, head_width, width, False)
         row_max, total, out = _attend_block(q, k, v, bias, scale, row_max, total, out, has_bias or has_mask)
     if last_block > 0:
         other = size // key_block * key_block + tl.arange(0, last_block)
-        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, padding)
-        k, v = _load_keys_values(keys, values, rows, columns, group, other, stride, head_width, width, padding)
+        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, True)
+        k, v = _load_keys_values(keys, values, rows, columns, group, other, stride, head_width, width, True)
         row_max, total, out = _attend_block(q, k, v, bias, scale, row_max, total, out, True)
     out = out * (1.0 / total)[:, None]
     store_tokens(
@@ -115,10 +114,10 @@ def tiled(
 @triton.jit
 def _load_keys_values(
     keys, values, rows: tl.constexpr, columns: tl.constexpr, group, other, stride, head_width: tl.constexpr,
-    width: tl.constexpr, padding: tl.constexpr,
+    width: tl.constexpr, pads_tile: tl.constexpr,
 ):  # fmt: skip
     """Loads the keys and values of the members `other`."""
-    token, valid = token_of(rows, columns, group, other, padding)
+    token, valid = token_of(rows, columns, group, other, pads_tile)
     return load_tokens(keys, token, valid, stride, head_width, width), load_tokens(
         values, token, valid, stride, head_width, width
     )

@@ -28,8 +28,9 @@ def single_tile_backward(
     query, key, value, table, grad_output, logsumexp, grad_query, grad_key, grad_value, grad_bias, seeds,
     start, qkv_step, image_stride, stride, output_stride, grad_stride, batch, heads, all_heads,
     row_length, row_groups, column_length, column_groups, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, padding: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, lowest_kept: tl.constexpr, dropout_scale: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr,
+    pads_tile: tl.constexpr, tile: tl.constexpr, width: tl.constexpr,
+    lowest_kept: tl.constexpr, dropout_scale: tl.constexpr,
 ):  # fmt: skip
     """All gradients of groups that fit into one tile. A program has one head and one group of the map, loops over the
     images, and sums the gradients of the biases."""
@@ -38,11 +39,11 @@ def single_tile_backward(
     sizes = row_length, row_groups, column_length, column_groups
     total = tl.zeros((tile, tile), tl.float32)
     for number in range(tl.program_id(1), row_groups * column_groups, tl.num_programs(1)):
-        group = group_at(sizes, number)
-        token, valid = token_of(rows, columns, group, member, padding)
+        group = group_at(rows, columns, sizes, number)
+        token, valid = token_of(rows, columns, group, member, pads_tile)
         offsets, mask = channel_offsets(token, valid, stride, head_width, width)
         grad_offsets, _ = channel_offsets(token, valid, output_stride, head_width, width)
-        bias = load_bias(table, rows, columns, group, member, member, head, heads, has_bias, padding)
+        bias = load_bias(table, rows, columns, group, member, member, head, heads, has_bias, pads_tile)
         for image in range(tl.program_id(2), batch, tl.num_programs(2)):
             image_index = tl.cast(image, tl.int64)
             base, grad_output_base = (
@@ -83,8 +84,8 @@ def query_backward(
     query, key, value, table, output, grad_output, logsumexp, delta, grad_query,
     start, qkv_step, image_stride, stride, output_stride, grad_stride, batch, heads, all_heads,
     row_length, row_groups, column_length, column_groups, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, padding: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr, local: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr,
+    pads_tile: tl.constexpr, tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr, local: tl.constexpr,
 ):  # fmt: skip
     """The gradient of a tile of queries, for larger groups.
 
@@ -93,9 +94,9 @@ def query_backward(
     """
     tokens, size = row_length * column_length, rows[0] * columns[0]
     head, image, number, member = program_indices(rows, columns, row_groups * column_groups, heads, tile)
-    group = group_at((row_length, row_groups, column_length, column_groups), number)
+    group = group_at(rows, columns, (row_length, row_groups, column_length, column_groups), number)
     first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
-    token, valid = token_of(rows, columns, group, member, padding)
+    token, valid = token_of(rows, columns, group, member, pads_tile)
     q = load_tokens(query + base, token, valid, stride, head_width, width)
     g = load_tokens(
         grad_output + image * tokens * output_stride + first_channel, token, valid, output_stride, head_width, width
@@ -106,10 +107,10 @@ def query_backward(
     if local:
         for begin in range(0, size, key_block):
             other = begin + tl.arange(0, key_block)
-            key_token, key_valid = token_of(rows, columns, group, other, padding)
+            key_token, key_valid = token_of(rows, columns, group, other, pads_tile)
             k = load_tokens(key + base + qkv_step, key_token, key_valid, stride, head_width, width)
             v = load_tokens(value + base + 2 * qkv_step, key_token, key_valid, stride, head_width, width)
-            bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, padding)
+            bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, pads_tile)
             weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
             row_delta += tl.sum(weights * dot(g, tl.trans(v)), 1)
     else:
@@ -121,10 +122,10 @@ def query_backward(
     total = tl.zeros((tile, width), tl.float32)
     for begin in range(0, size, key_block):
         other = begin + tl.arange(0, key_block)
-        key_token, key_valid = token_of(rows, columns, group, other, padding)
+        key_token, key_valid = token_of(rows, columns, group, other, pads_tile)
         k = load_tokens(key + base + qkv_step, key_token, key_valid, stride, head_width, width)
         v = load_tokens(value + base + 2 * qkv_step, key_token, key_valid, stride, head_width, width)
-        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, padding)
+        bias = load_bias(table, rows, columns, group, member, other, head, heads, has_bias, pads_tile)
         weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
         score_grad = weights * (dot(g, tl.trans(v)) - row_delta[:, None])
         total += dot(score_grad.to(k.dtype), k)
@@ -144,28 +145,28 @@ def key_value_backward(
     query, key, value, table, grad_output, logsumexp, delta, grad_key, grad_value,
     start, qkv_step, image_stride, stride, output_stride, grad_stride, batch, heads, all_heads,
     row_length, row_groups, column_length, column_groups, scale,
-    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr, padding: tl.constexpr,
-    tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr,
+    rows: tl.constexpr, columns: tl.constexpr, head_width: tl.constexpr, has_bias: tl.constexpr,
+    pads_tile: tl.constexpr, tile: tl.constexpr, width: tl.constexpr, key_block: tl.constexpr,
 ):  # fmt: skip
     """The gradients of a tile of keys and values, for larger groups: loops over blocks of queries."""
     tokens, size = row_length * column_length, rows[0] * columns[0]
     head, image, number, member = program_indices(rows, columns, row_groups * column_groups, heads, tile)
-    group = group_at((row_length, row_groups, column_length, column_groups), number)
+    group = group_at(rows, columns, (row_length, row_groups, column_length, column_groups), number)
     first_channel, base = start + head * head_width, image * image_stride + start + head * head_width
-    token, valid = token_of(rows, columns, group, member, padding)
+    token, valid = token_of(rows, columns, group, member, pads_tile)
     k = load_tokens(key + base + qkv_step, token, valid, stride, head_width, width)
     v = load_tokens(value + base + 2 * qkv_step, token, valid, stride, head_width, width)
     grad_output_base = grad_output + image * tokens * output_stride + first_channel
     dk, dv = tl.zeros((tile, width), tl.float32), tl.zeros((tile, width), tl.float32)
     for begin in range(0, size, key_block):
         other = begin + tl.arange(0, key_block)
-        query_token, query_valid = token_of(rows, columns, group, other, padding)
+        query_token, query_valid = token_of(rows, columns, group, other, pads_tile)
         q = load_tokens(query + base, query_token, query_valid, stride, head_width, width)
         g = load_tokens(grad_output_base, query_token, query_valid, output_stride, head_width, width)
         row_index = (image * all_heads + start // head_width + head) * tokens + query_token
         lse = tl.load(logsumexp + row_index, mask=query_valid, other=0.0)
         row_delta = tl.load(delta + row_index, mask=query_valid, other=0.0)
-        bias = load_bias(table, rows, columns, group, other, member, head, heads, has_bias, padding)
+        bias = load_bias(table, rows, columns, group, other, member, head, heads, has_bias, pads_tile)
         weights = tl.exp2(compute_scores(q, k, bias, scale) - lse[:, None])
         score_grad = weights * (dot(g, tl.trans(v)) - row_delta[:, None])
         dv += dot(tl.trans(weights.to(g.dtype)), g)
