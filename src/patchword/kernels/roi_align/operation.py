@@ -9,8 +9,9 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.geometry.boxes import box_areas
 from patchword.kernels.common.availability import SelfTest, TestInputs, is_usable, needs_grad
+from patchword.kernels.roi_align.adaptive import roi_align_adaptive
 from patchword.kernels.roi_align.autograd import roi_align_kernel
-from patchword.kernels.roi_align.gather import can_gather, roi_align_gather, roi_align_in_chunks
+from patchword.kernels.roi_align.gather import can_gather, roi_align_gather
 from patchword.kernels.roi_align.reference import Rule, roi_align_masks_reference, roi_align_reference
 from patchword.kernels.roi_align.torch_op import roi_align_masks_forward
 from patchword.kernels.roi_align.tuning import MAX_LEVELS
@@ -69,7 +70,7 @@ def roi_align(
         raise UserError("roi_align", expected=f"one stride per map, {len(maps)}", got=len(strides))
     count = _count(samples)
     if can_gather(maps):
-        run = roi_align_in_chunks if count is None else roi_align_gather
+        run = roi_align_adaptive if count is None else roi_align_gather
     else:
         run = fused_roi_align if has_roi_align_kernel(maps) else roi_align_reference
     return run(maps, boxes, levels, strides, size, aligned, count)

@@ -61,7 +61,8 @@ def axis_weights(start: Tensor, end: Tensor, bins: int, cells: int, aligned: boo
     step = _divided(length, bins)
     first = start[..., None] + torch.arange(bins, device=start.device) * step[..., None]
     if samples is None:
-        return _adaptive_weights(first, step, cells)
+        edges = torch.arange(-1, cells + 1, device=start.device)
+        return adaptive_weights(first[..., None], step[..., None, None], edges, cells)
     return _fixed_weights(first, step, cells, samples)
 
 
@@ -74,22 +75,23 @@ def _fixed_weights(first: Tensor, step: Tensor, cells: int, samples: int) -> Ten
     return ((1 - distance.abs()).clamp(min=0) * inside[..., None]).sum(dim=-2) / samples
 
 
-def _adaptive_weights(first: Tensor, step: Tensor, cells: int) -> Tensor:
+def adaptive_weights(first: Tensor, step: Tensor, edges: Tensor, cells: int | Tensor) -> Tensor:
     """Sum the hat functions of ceil(step) samples per bin, without a list of samples, whose number differs per box.
 
     Samples lie at first + (s + 0.5) * gap. Between two neighbouring cells, both hat functions are linear, so that the
-    number of samples there and their mean position give the sums. first: (..., bins), step: (...).
+    number of samples there and their mean position give the sums.
+    first: (..., bins, 1), start of each bin. step: (..., 1, 1), its size. cells: along the axis of the map.
+    edges: (..., cells + 2), the cells whose weights are computed, one before them and one after them.
     """
-    count = step.ceil().clamp(min=0)[..., None, None]
-    gap = (step[..., None, None] / count.clamp(min=1)).clamp(min=torch.finfo(step.dtype).tiny)
-    first = first[..., None]
-    edges = torch.arange(-1, cells + 1, device=first.device)
+    count = step.ceil().clamp(min=0)
+    gap = (step / count.clamp(min=1)).clamp(min=torch.finfo(step.dtype).tiny)
     position = (edges - first) / gap - 0.5  # index of the sample that would lie on the edge
     upto = torch.where(edges < 0, position.ceil(), position.floor() + 1)  # a sample at -1 counts
     upto = upto.clamp(min=torch.zeros_like(count), max=count)
     low, high = upto[..., :-1], upto[..., 1:]
+    lower_edge = edges[..., :-1]
     number = high - low
-    share = (first + (low + high) / 2 * gap - edges[:-1]).clamp(0, 1)  # of the upper cell
-    share = torch.where(edges[:-1] < 0, 1.0, torch.where(edges[:-1] == cells - 1, 0.0, share))
+    share = (first + (low + high) / 2 * gap - lower_edge).clamp(0, 1)  # of the upper cell
+    share = torch.where(lower_edge < 0, 1.0, torch.where(lower_edge == cells - 1, 0.0, share))
     upper, lower = number * share, number * (1 - share)
     return (upper[..., :-1] + lower[..., 1:]) / count.clamp(min=1)
