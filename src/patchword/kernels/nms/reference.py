@@ -22,7 +22,7 @@ def nms_reference(
     if groups is not None:
         groups = groups.gather(1, order)
         suppresses = suppresses & (groups[:, :, None] == groups[:, None, :])
-    keep = _fixed_point(valid, suppresses) if rounds is None else _rounds(valid, suppresses, rounds)
+    keep = suppress(valid, suppresses) if rounds is None else _rounds(valid, suppresses, rounds)
     return torch.zeros_like(keep).scatter(1, order, keep)
 
 
@@ -42,8 +42,12 @@ def _rounds(valid: Tensor, suppresses: Tensor, rounds: int) -> Tensor:
     return keep
 
 
-def _fixed_point(valid: Tensor, suppresses: Tensor) -> Tensor:
-    """Repeat until nothing changes; inside a compiled graph as a loop of the graph."""
+def suppress(valid: Tensor, suppresses: Tensor) -> Tensor:
+    """Return the fixed point: repeat until nothing changes; inside a compiled graph as a loop of the graph.
+
+    valid: (batch, boxes), best first. suppresses: (batch, boxes, boxes), upper triangle: the first suppresses the
+    second if it is kept.
+    """
     if torch.compiler.is_compiling():
         return _graph_loop(valid, suppresses)
     before, keep = valid, _round(valid, valid, suppresses)

@@ -5,7 +5,9 @@ import torch
 from torch import Tensor
 
 from patchword.core.geometry.boxes import pairwise_iou
-from patchword.kernels.nms import nms
+from patchword.kernels.nms import blocks, nms, operation
+from patchword.kernels.nms.blocks import nms_in_blocks
+from patchword.kernels.nms.reference import nms_reference
 from support.dense.operators import assert_compiles, golden
 
 
@@ -78,3 +80,51 @@ def test_nms_compiles(rounds):
     boxes, scores = crowd()
     valid = torch.ones(3, 60, dtype=torch.bool)
     assert_compiles(nms, boxes, scores, valid, 0.3, scores.long(), rounds)
+
+
+def many_boxes(images: int = 2, count: int = 300) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Boxes that overlap, with equal scores, padding and groups of different sizes."""
+    torch.manual_seed(0)
+    corner = torch.rand(images, count, 2) * 40
+    boxes = torch.cat([corner, corner + 4 + 20 * torch.rand(images, count, 2)], dim=-1)
+    scores = (torch.rand(images, count) * 50).round() / 50
+    groups = (torch.rand(images, count) ** 2 * 5).long()
+    return boxes, scores, torch.rand(images, count) > 0.1, groups
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_blocks_keep_the_boxes_of_the_reference(monkeypatch, block, grouped):
+    boxes, scores, valid, groups = many_boxes()
+    monkeypatch.setattr(blocks, "_BLOCK", block)
+    for threshold in (0.2, 0.6):
+        given = boxes, scores, valid, threshold, groups if grouped else None
+        expected = nms_reference(*given, None)
+        assert torch.equal(nms_in_blocks(*given), expected)
+        assert 0.05 < expected.double().mean() < 0.85
+
+
+def test_blocks_without_valid_boxes_and_with_undefined_ones():
+    boxes, scores, valid, groups = many_boxes(count=20)
+    assert not nms_in_blocks(boxes, scores, valid & False, 0.5, groups).any()
+    boxes[:, ::4, 0] = float("nan")
+    given = boxes, scores, valid, 0.5, groups
+    assert torch.equal(nms_in_blocks(*given), nms_reference(*given, None))
+
+
+def test_when_blocks_are_used(monkeypatch):
+    boxes, scores, valid, groups = many_boxes(count=20)
+    seen = []
+
+    def spy(*given):
+        seen.append(len(given))
+        return nms_reference(*given, None)
+
+    monkeypatch.setattr(operation, "nms_in_blocks", spy)
+    nms(boxes, scores, valid, 0.5, groups)
+    assert seen == [5]
+    nms(boxes, scores, valid, 0.5, groups, rounds=3)
+    torch.func.vmap(lambda *given: nms(*given, 0.5, rounds=3))(boxes[None], scores[None], valid[None])
+    torch._dynamo.reset()
+    torch.compile(nms, fullgraph=True, backend="eager")(boxes, scores, valid, 0.5, groups)
+    assert seen == [5]
