@@ -12,13 +12,13 @@ from patchword.core.tracing import trace_constant
 from patchword.kernels.common.availability import is_exporting
 from patchword.kernels.nms.reference import suppress, visiting_order
 
-_BLOCK = 256
+_BLOCK = 96  # torch computes matrices of this size on one thread: on a busy machine, to start more takes longer
 
 
-def can_use_blocks(boxes: Tensor) -> bool:
-    """On a CPU, outside compiled graphs, exports and transforms of torch.func: the steps depend on the boxes."""
+def may_depend_on_values(tensor: Tensor) -> bool:
+    """True if shapes and steps may depend on values without a wait: on a CPU, not compiled, exported or transformed."""
     is_traced = torch.compiler.is_compiling() or is_exporting() or _is_transformed()
-    return boxes.device.type == "cpu" and not is_traced
+    return tensor.device.type == "cpu" and not is_traced
 
 
 @trace_constant
@@ -41,7 +41,8 @@ def _split(order: Tensor, groups: Tensor) -> tuple[Tensor, ...]:
     """Split boxes by their group, in the same order within each."""
     sorted_groups, place = groups[order].sort(stable=True)
     counts: list[int] = sorted_groups.unique_consecutive(return_counts=True)[1].tolist()
-    return order[place].split(counts)
+    parts: tuple[Tensor, ...] = order[place].split(counts)
+    return parts
 
 
 def _greedy(boxes: Tensor, threshold: float) -> Tensor:

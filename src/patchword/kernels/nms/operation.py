@@ -5,7 +5,7 @@ from torch import Tensor
 
 from patchword.kernels.common.availability import SelfTest, TestInputs, is_usable
 from patchword.kernels.common.register_op import register_op
-from patchword.kernels.nms.blocks import can_use_blocks, nms_in_blocks
+from patchword.kernels.nms.blocks import may_depend_on_values, nms_in_blocks
 from patchword.kernels.nms.reference import nms_reference, visiting_order
 from patchword.kernels.nms.tuning import MAX_BOXES, PAIR_WARPS, sweep_blocks
 from patchword.kernels.window_attention.torch_op import allocate, on_device
@@ -37,7 +37,7 @@ def nms(
         for the device once per round outside a compiled graph. A number of rounds never waits; the result is then exact
         where no chain of suppressions is longer.
     """
-    if rounds is None and can_use_blocks(boxes):
+    if rounds is None and may_depend_on_values(boxes):
         return nms_in_blocks(boxes, scores, valid, threshold, groups)
     if not has_nms_kernel(boxes):
         return nms_reference(boxes, scores, valid, threshold, groups, rounds)

@@ -39,8 +39,8 @@ def roi_align_gather(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *rul
     table = cell_table(maps)
     with torch.no_grad():
         placement = place_boxes([part.shape for part in maps], boxes, levels, strides, size, aligned)
-        axes = (_weighted(axis, samples) for axis in (placement.rows, placement.columns))
-        cells, weights = cells_of_bins(placement, *axes, table.dtype)
+        rows, columns = _weighted(placement.rows, samples), _weighted(placement.columns, samples)
+        cells, weights = cells_of_bins(placement, rows, columns, table.dtype)
     output = cast(Tensor, _WeightedSum.apply(table, cells, weights))  # type: ignore[no-untyped-call]  # torch's own
     return output.view(*levels.shape, *size, maps[0].shape[1]).permute(0, 1, 4, 2, 3).contiguous()
 

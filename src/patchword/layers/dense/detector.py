@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.geometry.objects import Detections
@@ -17,6 +18,7 @@ from patchword.layers.dense.roi_heads import BoxHead, MaskHead
 from patchword.layers.dense.selection import (
     Proposals,
     Selection,
+    leading_count,
     select_detections,
     select_from_anchors,
     select_proposals,
@@ -116,13 +118,17 @@ class Detector(ModuleWithCard):
         found = self.refine(levels, self.proposer.propose(output, anchors, sizes), sizes)
         if not self.masks:
             return found
-        masks = [torch.sigmoid(head(levels, found.boxes, found.labels)) for head in self.masks]
+        used = leading_count(found.valid)
+        boxes, labels = found.boxes[:, :used], found.labels[:, :used]
+        masks = [torch.sigmoid(head(levels, boxes, labels)) for head in self.masks]
         mean = torch.stack(masks).mean(dim=0)
+        if used < found.valid.shape[1]:
+            mean = F.pad(mean, (0, 0, 0, 0, 0, found.valid.shape[1] - used))
         return Detections(found.boxes, found.labels, found.valid, sizes, found.scores, mean)
 
     def refine(self, levels: Sequence[Tensor], proposals: Proposals, sizes: Tensor) -> Detections:
         """Run all stages; the mean of their scores counts, and the boxes are those of the last one."""
-        boxes = proposals.boxes
+        boxes, valid = self._used(proposals)
         logits: list[Tensor] = []
         for number, stage in enumerate(cast(Sequence[BoxHead], self.stages)):
             found, deltas = stage(levels, boxes)
@@ -132,4 +138,10 @@ class Detector(ModuleWithCard):
         every = torch.stack(logits)
         scores = every.mean(dim=0).softmax(dim=-1) if self.average == "logits" else every.softmax(dim=-1).mean(dim=0)
         scores = scores[..., :-1]  # without the background
-        return select_detections(stage.decode(boxes, deltas, sizes), scores, proposals.valid, sizes, self.rule)
+        return select_detections(stage.decode(boxes, deltas, sizes), scores, valid, sizes, self.rule)
+
+    def _used(self, proposals: Proposals) -> tuple[Tensor, Tensor]:
+        """Return the proposals that the stages read, enough for the number of detections, and which are valid."""
+        most = -(-self.rule.max_boxes // cast(BoxHead, self.stages[0]).classes)
+        used = max(leading_count(proposals.valid), most)
+        return proposals.boxes[:, :used], proposals.valid[:, :used]

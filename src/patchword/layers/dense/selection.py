@@ -9,6 +9,7 @@ from torch import Tensor
 
 from patchword.core.geometry.objects import Detections, take
 from patchword.kernels.nms import nms
+from patchword.kernels.nms.blocks import may_depend_on_values
 from patchword.layers.dense.box_coder import BoxCoder
 from patchword.layers.dense.dense_head import DenseOutput
 
@@ -98,6 +99,17 @@ def select_detections(
     labels, box = top.indices % classes, top.indices // classes
     chosen = take(boxes.flatten(1, 2), box if boxes.shape[2] == 1 else top.indices)
     return _suppress(chosen, top.values, labels, sizes, rule)
+
+
+def leading_count(valid: Tensor) -> int:
+    """Return how many boxes per image heads must read if valid ones come first: (batch, boxes) -> number, at least 1.
+
+    On a CPU, those up to the last valid one of any image: heads take most of the time there. On other devices, and in
+    a compiled, exported or transformed model, all of them: shapes do not depend on values, and nothing waits.
+    """
+    if not valid.numel() or not may_depend_on_values(valid):
+        return valid.shape[1]
+    return max(1, int(valid.sum(dim=1).max()))
 
 
 def _select_pairs(

@@ -11,7 +11,7 @@ from torch import Tensor
 from patchword.core.geometry.objects import Targets, take
 from patchword.layers.dense.mask_targets import mask_targets
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
-from patchword.layers.dense.selection import Proposals
+from patchword.layers.dense.selection import Proposals, leading_count
 from patchword.objectives.detection.assigners import MaxIouAssigner
 from patchword.objectives.detection.dense_loss import BoxLoss, Losses, box_losses
 from patchword.objectives.detection.sampler import RandomSampler
@@ -98,7 +98,7 @@ class StageLoss:
     ) -> Tensor:
         """Return the loss of the masks, the mean over all cells of the boxes that have an object."""
         assert targets.masks is not None, "a mask head learns from masks"
-        some = slice(0, min(self.sampler.max_positives, samples.matched.shape[1]))
+        some = slice(0, min(self.sampler.max_positives, leading_count(samples.positive)))  # those with an object
         boxes, matched, positive = samples.boxes[:, some], samples.matched[:, some], samples.positive[:, some]
         logits = head(levels, boxes, targets.labels.gather(1, matched))
         target = mask_targets(
