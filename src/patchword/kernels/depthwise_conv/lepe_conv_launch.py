@@ -52,8 +52,7 @@ class Filter(NamedTuple):
 
     def taps(self, source: ChannelLayout, gradient: ChannelLayout) -> TapsBackward:
         plan = walkers(self._lanes, self.channels, sm_count(self.device))
-        layout = (*source, *gradient, self.batch, *self._sizes)
-        numbers = (*layout, *self._constants, self.channels, plan.tile, plan.block)
+        numbers = (*source, *gradient, self.batch, *self._sides, self.channels, plan.tile, plan.block)
         main = PreparedLaunch(lepe_conv_triton.taps_backward, plan.grid, numbers, plan.warps, 1)
         entries, parts = 10 * self.channels, plan.grid[0]
         grid, sizes = (-(-entries // _ENTRIES), 1, 1), (parts, self.channels, _SOME, _ENTRIES)
@@ -63,19 +62,14 @@ class Filter(NamedTuple):
         self, source: ChannelLayout, output: ChannelLayout, direction: int, has_constant: bool, accumulate: bool
     ) -> PreparedLaunch:
         plan = strips(self._lanes, self.cut.rows.members, self.channels, sm_count(self.device))
-        layout = (*source, output.start, output.stride, self.batch, plan.span, *self._sizes)
-        constants = (*self._constants, self.channels, direction, has_constant, accumulate, plan.tile, plan.block)
+        layout = (*source, output.start, output.stride, self.batch, plan.span)
+        constants = (*self._sides, self.channels, direction, has_constant, accumulate, plan.tile, plan.block)
         return PreparedLaunch(lepe_conv_triton.conv3x3, plan.grid, (*layout, *constants), plan.warps, 1, plan.registers)
 
     @property
-    def _sizes(self) -> tuple[int, ...]:
-        """Run-time arguments: length, members and groups along the rows, then along the columns."""
-        return *self.cut.rows[:3], *self.cut.columns[:3]
-
-    @property
-    def _constants(self) -> tuple[tuple[int, ...], ...]:
-        """Compile-time constants: is_interlaced, shift and is_padded along the rows, then along the columns."""
-        return tuple((int(side.is_interlaced), side.shift, int(side.is_padded)) for side in self.cut)
+    def _sides(self) -> tuple[tuple[int, ...], ...]:
+        """Compile-time constants: length, members, groups, is_interlaced and shift of both sides of the map."""
+        return tuple((*side[:3], int(side.is_interlaced), side.shift) for side in self.cut)
 
     @property
     def _lanes(self) -> int:

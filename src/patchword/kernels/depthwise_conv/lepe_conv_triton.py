@@ -6,9 +6,6 @@ rows. It loads each row three times, shifted by -1, 0 and 1 columns, and adds it
 same row and of the row below. Import it only where Triton is installed.
 
 taps: (channels, 9), row by row; constant: (channels,), the bias of the convolution.
-rows, columns: whether the members of a group are interlaced, their shift, and whether some of them are padding, along
-either side of the map. All other numbers of the groups are run-time arguments, so that a kernel is not compiled for
-each size of the map.
 """
 
 import triton
@@ -16,16 +13,10 @@ import triton.language as tl
 
 from patchword.kernels.window_attention.index_triton import side_index
 
-# Triton compiles a kernel of its own where an argument is a multiple of 16, and where it is 1. The first gains nothing
-# for the sizes of groups. The second does: a group of one column has no neighbours to the left and to the right.
-UNALIGNED = ("row_length", "row_members", "row_groups", "column_length", "column_members", "column_groups")
-UNSPECIALIZED = ("batch", "span", "row_length", "column_length")
 
-
-@triton.jit(do_not_specialize=UNSPECIALIZED, do_not_specialize_on_alignment=UNALIGNED)
+@triton.jit
 def conv3x3(
     source, taps, constant, addend, output, start, image_stride, stride, output_start, output_stride, batch, span,
-    row_length, row_members, row_groups, column_length, column_members, column_groups,
     rows: tl.constexpr, columns: tl.constexpr, channels: tl.constexpr, direction: tl.constexpr,
     has_constant: tl.constexpr, accumulate: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -36,8 +27,7 @@ def conv3x3(
     """
     channel, lane = tl.program_id(1) * block + tl.arange(0, block), tl.program_id(0) * tile + tl.arange(0, tile)
     begin, channel_valid = tl.program_id(2) * span, channel < channels
-    row_sizes, column_sizes = (row_length, row_members, row_groups), (column_length, column_members, column_groups)
-    image, group, column_group, right, lane_valid = _lane_indices(row_sizes, column_sizes, lane, batch)
+    image, group, column_group, right, lane_valid = _lane_indices(rows, columns, lane, batch)
     corner = taps + channel * 9 + (4 - 4 * direction)  # the gradient reverses the order of the taps
     w0 = tl.load(corner, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
     w1 = tl.load(corner + direction, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
@@ -51,19 +41,19 @@ def conv3x3(
     constant_row = tl.zeros((1, block), tl.float32)
     if has_constant:
         constant_row = tl.load(constant + channel, mask=channel_valid, other=0.0).to(tl.float32)[None, :]
-    west, west_valid = _side_index(columns, column_sizes, column_group, right - 1)
-    position, column_valid = _side_index(columns, column_sizes, column_group, right)
-    east, east_valid = _side_index(columns, column_sizes, column_group, right + 1)
+    west, west_valid = _side_index(columns, column_group, right - 1)
+    position, column_valid = _side_index(columns, column_group, right)
+    east, east_valid = _side_index(columns, column_group, right + 1)
     pair_valid = lane_valid[:, None] & channel_valid[None, :]
     west_mask, east_mask = west_valid[:, None] & pair_valid, east_valid[:, None] & pair_valid
     column_mask = column_valid[:, None] & pair_valid
     first_row = source + (image * image_stride + start)[:, None] + channel[None, :]
     from_west, from_east = first_row + (west * stride)[:, None], first_row + (east * stride)[:, None]
     from_here = first_row + (position * stride)[:, None]
-    output_token = image * (row_length * column_length) * output_stride + output_start + position * output_stride
+    output_token = image * (rows[0] * columns[0]) * output_stride + output_start + position * output_stride
     output_column = output_token[:, None] + channel[None, :]
-    row, inside = _side_index(rows, row_sizes, group, begin - 1 + tl.zeros_like(group))
-    row_offset = (row * column_length * stride)[:, None]
+    row, inside = _side_index(rows, group, begin - 1 + tl.zeros_like(group))
+    row_offset = (row * columns[0] * stride)[:, None]
     next_west = tl.load(from_west + row_offset, mask=inside[:, None] & west_mask, other=0.0)
     next_here = tl.load(from_here + row_offset, mask=inside[:, None] & column_mask, other=0.0)
     next_east = tl.load(from_east + row_offset, mask=inside[:, None] & east_mask, other=0.0)
@@ -71,14 +61,14 @@ def conv3x3(
     for step in range(span + 2):
         one, two, three = next_west.to(tl.float32), next_here.to(tl.float32), next_east.to(tl.float32)
         output_row = begin + step - 2 + tl.zeros_like(group)
-        row, inside = _side_index(rows, row_sizes, group, output_row)
+        row, inside = _side_index(rows, group, output_row)
         mask = (inside & (output_row >= begin))[:, None] & column_mask
-        output_index = output_column + (row * column_length * output_stride)[:, None]
+        output_index = output_column + (row * columns[0] * output_stride)[:, None]
         finished = sum_above
         if accumulate:
             finished += tl.load(addend + output_index, mask=mask, other=0.0).to(tl.float32)
-        row, inside = _side_index(rows, row_sizes, group, output_row + 2)
-        row_offset, inside = (row * column_length * stride)[:, None], inside & (output_row + 2 <= begin + span)
+        row, inside = _side_index(rows, group, output_row + 2)
+        row_offset, inside = (row * columns[0] * stride)[:, None], inside & (output_row + 2 <= begin + span)
         next_west = tl.load(from_west + row_offset, mask=inside[:, None] & west_mask, other=0.0)
         next_here = tl.load(from_here + row_offset, mask=inside[:, None] & column_mask, other=0.0)
         next_east = tl.load(from_east + row_offset, mask=inside[:, None] & east_mask, other=0.0)
@@ -88,25 +78,22 @@ def conv3x3(
         tl.store(output + output_index, finished.to(output.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED, do_not_specialize_on_alignment=UNALIGNED)
+@triton.jit
 def taps_backward(
     source, grad_output, grad_taps, start, image_stride, stride, output_start, output_image_stride, output_stride,
-    batch, row_length, row_members, row_groups, column_length, column_members, column_groups,
-    rows: tl.constexpr, columns: tl.constexpr, channels: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
+    batch, rows: tl.constexpr, columns: tl.constexpr, channels: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Computes the gradients of the taps and, after them, of the constant: one partial sum per program."""
     channel = tl.program_id(1) * block + tl.arange(0, block)
     channel_valid = channel < channels
-    row_sizes, column_sizes = (row_length, row_members, row_groups), (column_length, column_members, column_groups)
     zeros = tl.zeros((tile, block), tl.float32)
     t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 = zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros
-    count = batch * row_groups * column_groups * column_members
+    count = batch * rows[2] * columns[2] * columns[1]
     for begin in range(tl.program_id(0) * tile, count, tl.num_programs(0) * tile):
-        lane = begin + tl.arange(0, tile)
-        image, group, column_group, right, lane_valid = _lane_indices(row_sizes, column_sizes, lane, batch)
-        west, west_valid = _side_index(columns, column_sizes, column_group, right - 1)
-        position, column_valid = _side_index(columns, column_sizes, column_group, right)
-        east, east_valid = _side_index(columns, column_sizes, column_group, right + 1)
+        image, group, column_group, right, lane_valid = _lane_indices(rows, columns, begin + tl.arange(0, tile), batch)
+        west, west_valid = _side_index(columns, column_group, right - 1)
+        position, column_valid = _side_index(columns, column_group, right)
+        east, east_valid = _side_index(columns, column_group, right + 1)
         pair_valid = lane_valid[:, None] & channel_valid[None, :]
         west_mask, east_mask = west_valid[:, None] & pair_valid, east_valid[:, None] & pair_valid
         column_mask = column_valid[:, None] & pair_valid
@@ -118,17 +105,17 @@ def taps_backward(
             + (image * output_image_stride + output_start + position * output_stride)[:, None]
             + channel[None, :]
         )
-        row, inside = _side_index(rows, row_sizes, group, tl.zeros_like(group))
-        row_offset = (row * column_length * output_stride)[:, None]
+        row, inside = _side_index(rows, group, tl.zeros_like(group))
+        row_offset = (row * columns[0] * output_stride)[:, None]
         upper = zeros
         middle = tl.load(grads + row_offset, mask=inside[:, None] & column_mask, other=0.0).to(tl.float32)
-        for down in range(row_members):
-            row_offset = (row * column_length * stride)[:, None]
+        for down in range(rows[1]):
+            row_offset = (row * columns[0] * stride)[:, None]
             one = tl.load(from_west + row_offset, mask=inside[:, None] & west_mask, other=0.0).to(tl.float32)
             two = tl.load(from_here + row_offset, mask=inside[:, None] & column_mask, other=0.0).to(tl.float32)
             three = tl.load(from_east + row_offset, mask=inside[:, None] & east_mask, other=0.0).to(tl.float32)
-            row, inside = _side_index(rows, row_sizes, group, down + 1 + tl.zeros_like(group))
-            row_offset = (row * column_length * output_stride)[:, None]
+            row, inside = _side_index(rows, group, down + 1 + tl.zeros_like(group))
+            row_offset = (row * columns[0] * output_stride)[:, None]
             lower = tl.load(grads + row_offset, mask=inside[:, None] & column_mask, other=0.0).to(tl.float32)
             t0 += lower * one
             t1 += lower * two
@@ -156,7 +143,7 @@ def taps_backward(
     tl.store(base + channels * 9 + channel, tl.sum(t9, 0), mask=channel_valid)
 
 
-@triton.jit(do_not_specialize=("parts",))
+@triton.jit
 def reduce_taps(
     partial_sums, grad_taps, grad_constant, parts, channels: tl.constexpr, part_block: tl.constexpr, block: tl.constexpr
 ):  # fmt: skip
@@ -174,23 +161,14 @@ def reduce_taps(
 
 
 @triton.jit
-def _lane_indices(row_sizes, column_sizes, lane, batch):
-    """Returns the image, the group along both sides, the column in the group, and whether the lane is valid.
-
-    Divisions by a variable are slow, so remainders are computed as differences.
-    """
-    across = lane // column_sizes[1]  # counts the column groups of all row groups of all images
-    down = across // column_sizes[2]  # counts the row groups of all images
-    image, right, column_group = down // row_sizes[2], lane - across * column_sizes[1], across - down * column_sizes[2]
-    return tl.cast(image, tl.int64), down - image * row_sizes[2], column_group, right, image < batch
+def _lane_indices(rows: tl.constexpr, columns: tl.constexpr, lane, batch):
+    """Returns the image, the group along both sides, the column in the group, and whether the lane is valid."""
+    group, image = lane // columns[1] % (rows[2] * columns[2]), lane // (columns[1] * rows[2] * columns[2])
+    return tl.cast(image, tl.int64), group // columns[2], group % columns[2], lane % columns[1], image < batch
 
 
 @triton.jit
-def _side_index(side: tl.constexpr, sizes, group, member):
+def _side_index(side: tl.constexpr, group, member):
     """Returns the index of a member along one side of the map, and whether it is valid."""
-    length, members, groups = sizes
-    position = side_index(members, groups, group, member, side[0], side[1])
-    valid = (member >= 0) & (member < members)
-    if side[2]:
-        valid = valid & (position < length)
-    return position, valid
+    position = side_index(side[1], side[2], group, member, side[3], side[4])
+    return position, (member >= 0) & (member < side[1]) & (position < side[0])

@@ -74,8 +74,8 @@ class DetectionRecipe(Recipe):
         32,
         gt=0,
         multiple_of=32,
-        description="the height and width of a batch are multiples of this; on a GPU, window attention compiles "
-        "kernels for each size of a batch, so a larger number starts faster",
+        description="the height and width of a batch are multiples of this; on a GPU, CSWin and Pale compile kernels "
+        "for each size of a batch, so a larger number starts faster",
     )
     augmentation: ObjectAugment = Field(ObjectAugment(), description="augmentation of training images")
 

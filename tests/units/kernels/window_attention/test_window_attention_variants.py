@@ -30,14 +30,11 @@ def call(partition, grid, *, heads=3, batch=2, table=True, taps=False):
 
 
 def launches(given):
-    """Returns all launches of a call by name, but not the sum of the biases' gradients."""
+    """Returns the launches of the attention by name, but not the sum of the biases' gradients."""
     (ahead,), (back,) = forward(given), backward(given)
     found = {"forward": ahead.main, "backward": back.main, "keys": back.keys}
     if back.table:
         found["biases"] = back.table.biases
-    if back.local:
-        found |= {"convolution": ahead.local, "values": back.local.values}
-        found |= {"taps": back.local.taps.main, "sum of taps": back.local.taps.total}
     return {name: launch for name, launch in found.items() if launch is not None}
 
 
@@ -85,12 +82,10 @@ def test_a_shift_and_another_window_need_kernels_of_their_own():
     "partition", [Windows(7, 14), Windows(7, 14, shift=3), Interlaced(7, 14), Interlaced(14, 7)], ids=str
 )
 def test_other_rectangles_share_kernels_on_maps_with_padding_and_on_maps_without(partition, maps):
-    """With a table or with a convolution of the values."""
-    calls = [call(partition, grid) for grid in maps]
-    assert_one_variant_each(calls, ["forward", "backward"])
+    """With a table, or with a convolution of the values, which is compiled for each size."""
+    assert_one_variant_each([call(partition, grid) for grid in maps], ["forward", "backward"])
     calls = [call(partition, grid, table=False, taps=True) for grid in maps]
-    names = ["forward", "backward", "convolution", "values", "taps", "sum of taps"]
-    assert_one_variant_each(calls, names)
+    assert_one_variant_each(calls, ["forward", "backward"])
 
 
 @pytest.mark.parametrize("maps", [EXACT, PADDED], ids=["exact", "padded"])
@@ -100,12 +95,9 @@ def test_groups_of_several_tiles_share_kernels_on_maps_with_padding_and_on_maps_
 
 
 def test_stripes_share_kernels_on_maps_of_equal_height():
-    """Members of a stripe are a side of the map, which shapes tiles; the convolution has one kernel for all sides."""
+    """Members of a stripe are a side of the map, which shapes tiles."""
     calls = [call(Windows(None, 7), Grid(56, width), table=False, taps=True) for width in (56, 112, 224)]
     assert all(len(different) == 1 for different in variants(calls).values())
-    calls = [call(Windows(None, 7), Grid(height, 56), table=False, taps=True) for height in (30, 56, 64)]
-    found = variants(calls)
-    assert [len(found[name]) for name in ("convolution", "values", "taps", "sum of taps")] == [1, 1, 1, 1]
 
 
 def test_sides_that_no_kernel_supports_are_refused():
