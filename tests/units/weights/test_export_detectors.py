@@ -31,7 +31,7 @@ def detector(name, **fields):
     [
         ("mask-rcnn", {"width": 16, "hidden": 64}, None),
         ("cascade-mask-rcnn", {"width": 16, "hidden": 64}, 3),
-        ("atss", {"width": 32, "depth": 1}, 3),
+        ("atss", {"width": 64, "depth": 1}, 3),
         ("retinanet", {"width": 16, "depth": 1}, 3),
     ],
 )
