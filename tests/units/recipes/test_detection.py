@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 import patchword
 from patchword.core.errors import UserError
 from patchword.data.detection.splits import open_splits
+from patchword.data.detection.wrapping import WrappedSource
 from patchword.layers.dense.detector import Detector
 from patchword.recipes import find_recipe
 from patchword.recipes.checking import check_data
@@ -138,6 +140,22 @@ def test_a_run_is_evaluated_and_fine_tuned():
     task = build_task(fine, silent())
     for name, tensor in task.model.state_dict().items():
         assert torch.equal(tensor, detector.state_dict()[name]), name
+
+
+def test_evaluation_reads_each_image_once():
+    @dataclass(frozen=True, eq=False)
+    class Counted(WrappedSource):
+        reads: list[int] = field(default_factory=list)
+
+        def sample(self, index):
+            self.reads.append(index)
+            return self.source.sample(index)
+
+    task, _ = built()
+    source = Counted(open_splits("objects", 0.1).train)
+    held = replace(task.held, batches=replace(task.held.batches, source=source, size=3))
+    assert len(held.measure(task.model.eval(), "float32").truth) == 16
+    assert sorted(source.reads) == list(range(16))
 
 
 def test_detections_are_in_pixels_of_the_original_image():

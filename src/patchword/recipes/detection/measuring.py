@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from patchword.core.masks.run_lengths import RunLengths
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.detection.batches import DetectionBatches, reading_threads
 from patchword.data.detection.samples import Sample
-from patchword.data.detection.sources import DetectionSource
 from patchword.data.detection.transforms.draws import SampleDraws
 from patchword.layers.dense.detector import Detector
 from patchword.objectives.detection.objective import DetectionLoss
@@ -66,25 +65,22 @@ class HeldOutObjects:
         """Detect the objects of all images; processes divide the work."""
         source, size = self.batches.source, self.batches.size
         parts = torch.arange(len(source)).split(size)
-
-        with reading_threads() as readers:
+        with reading_threads() as threads:
+            reader = _Reader(self.batches, threads, masks=bool(detector.masks))
 
             def ask(index: Tensor) -> tuple[Tensor, ...]:
-                return self._ask(detector, precision, index, readers)
-
-            def look_up(index: int) -> ImageObjects:
-                return objects_of(source, index, bool(detector.masks))
+                return self._ask(detector, precision, index, reader)
 
             answers = group.map(ask, LazySequence(lambda part: part, parts))
-            truth = list(readers.map(look_up, range(len(source))))
+            truth = reader.all_objects()
         found = [one for answer in answers for one in _unpacked(answer)]
         weights = [len(part) for part in parts]
         loss = sum(float(answer[0]) * weight for answer, weight in zip(answers, weights, strict=True)) / sum(weights)
         return MeasuredObjects(truth, found, loss, len(source.classes))
 
-    def _ask(self, detector: Detector, precision: str, index: Tensor, readers: Executor) -> tuple[Tensor, ...]:
+    def _ask(self, detector: Detector, precision: str, index: Tensor, reader: "_Reader") -> tuple[Tensor, ...]:
         """Return the loss of a batch, and its detections as tensors."""
-        sizes, samples = zip(*readers.map(self._read, index.tolist()), strict=True)
+        sizes, samples = reader.read(index)
         batch = self.batches.batch(samples, index)
         with autocast(precision, batch.device):
             levels = detector.features(batch.images)
@@ -93,22 +89,38 @@ class HeldOutObjects:
         found = at_original_size(detections, sizes)
         return (torch.stack(list(losses.values())).sum().double(), *_packed(found))
 
-    def _read(self, index: int) -> tuple[tuple[int, int], Sample]:
-        """Return the original size of an image, and its sample at the size of the detector."""
-        original = self.batches.source.sample(index)
-        return original.size, self.batches.transform(original, SampleDraws(0, 0, 0))
 
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads images in threads, and keeps the true objects of those that were read. masks: with their masks."""
 
-def objects_of(source: DetectionSource, index: int, masks: bool) -> ImageObjects:
-    """Return the true objects of an image. masks: with their masks, if they have some."""
-    sample = source.sample(index)
-    return ImageObjects(
-        sample.boxes.double().numpy(),
-        sample.labels.numpy(),
-        source.areas(index),
-        sample.crowd.numpy(),
-        _encoded(sample) if masks and sample.masks is not None else None,
-    )
+    batches: DetectionBatches
+    threads: Executor
+    masks: bool
+    known: dict[int, ImageObjects] = field(default_factory=dict)
+
+    def read(self, index: Tensor) -> tuple[list[tuple[int, int]], list[Sample]]:
+        """Return the original sizes of images, and their samples at the size of the detector."""
+        originals = list(self.threads.map(self._original, index.tolist()))
+        samples = self.threads.map(lambda one: self.batches.transform(one, SampleDraws(0, 0, 0)), originals)
+        return [one.size for one in originals], list(samples)
+
+    def all_objects(self) -> list[ImageObjects]:
+        """Return the true objects of every image; images of other processes are read for it."""
+        count = len(self.batches.source)
+        list(self.threads.map(self._original, [index for index in range(count) if index not in self.known]))
+        return [self.known[index] for index in range(count)]
+
+    def _original(self, index: int) -> Sample:
+        sample = self.batches.source.sample(index)
+        self.known[index] = ImageObjects(
+            sample.boxes.double().numpy(),
+            sample.labels.numpy(),
+            self.batches.source.areas(index),
+            sample.crowd.numpy(),
+            _encoded(sample) if self.masks and sample.masks is not None else None,
+        )
+        return sample
 
 
 def _encoded(sample: Sample) -> list[RunLengths]:
