@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import patchword
 from patchword.core.geometry.objects import Targets
 from patchword.kernels.mask_paste import paste_binary_masks
+from patchword.layers.dense.detector import Detector
 from patchword.models.detection import create_detector
 from patchword.models.detection.backbones import dense_backbone
 from patchword.models.detection.config import RcnnConfig
@@ -146,9 +147,9 @@ class FixedScores(nn.Module):
 class Losses(nn.Module):
     """The sum of the losses of our detector, as one module that can be compiled."""
 
-    def __init__(self, detector: nn.Module) -> None:
+    def __init__(self, detector: Detector) -> None:
         super().__init__()
-        self.detector, self.rule = detector, detection_loss("mask-rcnn")
+        self.detector, self.rule = detector, detection_loss(detector)
 
     def forward(
         self, images: Tensor, boxes: Tensor, labels: Tensor, valid: Tensor, sizes: Tensor, masks: Tensor

@@ -75,9 +75,9 @@ def targets(counts, size=(64, 96)):
     return Targets.of(boxes, labels, torch.tensor([size] * len(counts)), masks)
 
 
-def total_loss(name, detector, given, size=(64, 96)):
+def total_loss(detector, given, size=(64, 96)):
     images = torch.randn(len(given), 3, *size, generator=torch.Generator().manual_seed(2))
-    losses = detection_loss(name)(detector, images, given, SharedLoss(keys=seeded_keys(3)))
+    losses = detection_loss(detector)(detector, images, given, SharedLoss(keys=seeded_keys(3)))
     assert all(loss.isfinite() for loss in losses.values()), losses
     return torch.stack(list(losses.values())).sum()
 
@@ -134,13 +134,13 @@ def test_an_image_of_any_size(name, size):
 @pytest.mark.parametrize("counts", [(0, 0), (1, 0), (2, 300)])
 def test_any_number_of_objects(name, counts):
     detector = small(name)
-    total_loss(name, detector, targets(counts)).backward()
+    total_loss(detector, targets(counts)).backward()
     assert all(one.grad.isfinite().all() for one in detector.parameters() if one.grad is not None)
 
 
 def test_every_weight_gets_a_gradient(name):
     detector = small(name).train()
-    total_loss(name, detector, targets((6, 9))).backward()
+    total_loss(detector, targets((6, 9))).backward()
     unused = {key for key, one in detector.named_parameters() if one.grad is None or not one.grad.any()}
     coarse = {f"neck.output.{level}.{kind}" for level in (2, 3) for kind in ("weight", "bias")}
     assert unused <= (coarse if "rcnn" in name else set())  # no box is large enough for these levels
@@ -156,7 +156,7 @@ def test_padding_of_targets_does_not_change_the_loss(name):
         given.sizes,
         torch.nn.functional.pad(given.masks, (0, 0, 0, 0, 0, 5)),
     )
-    assert torch.equal(total_loss(name, detector, given), total_loss(name, detector, wide))
+    assert torch.equal(total_loss(detector, given), total_loss(detector, wide))
 
 
 @pytest.mark.parametrize("name", ["atss", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)])

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.kernels.common.availability import is_exporting
+from patchword.core.tracing import is_exporting
 from patchword.kernels.common.counter_rng import lowest_kept, random_bits, seeds_on
 
 _LARGEST = 2**31  # elements that an index of 32 bits can number

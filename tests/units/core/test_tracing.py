@@ -1,11 +1,12 @@
-"""Functions whose result is a constant of a compiled model."""
+"""Functions whose result is a constant of a compiled model, and transforms of torch."""
 
 import sys
 from subprocess import run
 
+import pytest
 import torch
 
-from patchword.core.tracing import trace_constant
+from patchword.core.tracing import is_transformed, trace_constant
 
 
 def test_it_is_the_mark_of_torch():
@@ -34,3 +35,23 @@ def test_training_does_not_import_the_compiler_or_fsdp():
     """They take three seconds, of every command."""
     code = "import sys, patchword.recipes.train; print({'torch._dynamo', 'torch.distributed.fsdp'} & {*sys.modules})"
     assert run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("transform", "seen"),
+    [
+        (lambda f: lambda x: torch.func.jvp(f, (x,), (x,))[0], True),
+        (lambda f: torch.func.grad(f), True),
+        (lambda f: lambda x: torch.func.vmap(f)(x[None])[0], True),
+        (lambda f: f, False),
+    ],
+    ids=["jvp", "grad", "vmap", "none"],
+)
+@pytest.mark.parametrize("compile", [False, True])
+def test_transforms_of_torch_are_detected_under_the_compiler(transform, seen, compile):
+    def scaled(number):
+        return number.sum() * (2 if is_transformed() else 3)
+
+    run = transform(scaled)
+    answer = (torch.compile(run, backend="eager", fullgraph=True) if compile else run)(torch.ones(1))
+    assert float(answer.sum()) == (2 if seen else 3)

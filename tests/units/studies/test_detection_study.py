@@ -148,7 +148,7 @@ def test_a_detector_that_cannot_be_built_is_an_error_before_the_first_run(tmp_pa
 
 
 def test_a_trained_study_has_both_aps(tmp_path: Path):
-    write_rectangles(tmp_path / "objects", count=16)
+    write_rectangles(tmp_path / "objects", count=10)
     save_classifier("resnet", tmp_path, width=8, depths=(1, 1, 1, 1))
     printed = train(tmp_path / "runs", *QUICK, f"data={tmp_path / 'objects'}", f"pretrained={tmp_path}")
     assert printed.exit_code == 0, printed.output
@@ -184,9 +184,12 @@ def test_the_table_has_mean_and_spread_of_both_aps():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["scratch", "pretrained"]
 
 
-def test_a_table_without_masks_has_the_boxes_alone():
+def test_without_masks_the_table_and_the_conclusion_have_the_boxes_alone():
     rows = [replace(one, measures={"box_ap": one.score}) for one in ROWS]
     assert Comparison.of(scene_backbones(), rows).grid().columns[-2:] == ["training time", "test box AP"]
+    lines = in_words(rows).splitlines()
+    assert lines[0] == "swin: pretraining changes box AP by +5.00 points (from 51.00 to 56.00)."
+    assert lines[2] == "scratch: cvt has the highest box AP (60.00)."
 
 
 def test_the_conclusion_is_of_the_means():

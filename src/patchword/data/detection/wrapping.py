@@ -4,7 +4,6 @@ import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -71,7 +70,7 @@ class CachedSource(WrappedSource):
 class SubsetSource(WrappedSource):
     """Some images of a source. chosen: their indices, (images,)."""
 
-    chosen: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+    chosen: Tensor
 
     def __len__(self) -> int:
         return len(self.chosen)

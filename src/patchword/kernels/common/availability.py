@@ -14,9 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensor
-from torch.autograd import forward_ad
 
-from patchword.core.tracing import trace_constant
+from patchword.core.tracing import is_exporting, is_transformed, trace_constant
 
 _MEASURED = ("3.6.",)
 _DTYPES = (torch.bfloat16, torch.float16)
@@ -97,7 +96,7 @@ def is_on_cuda(tokens: Tensor) -> bool:
 
 def is_usable(tensor: Tensor, self_test: SelfTest) -> bool:
     """True on a GPU with Triton if the self-test passes, outside transforms of torch.func and exports."""
-    if not tensor.is_cuda or is_exporting() or _is_transformed():
+    if not tensor.is_cuda or is_exporting() or is_transformed():
         return False
     if torch.compiler.is_compiling():
         can_compile: bool = is_installed() and not _has_failed(self_test.what)
@@ -105,20 +104,9 @@ def is_usable(tensor: Tensor, self_test: SelfTest) -> bool:
     return self_test.passes(tensor.get_device())
 
 
-@trace_constant  # recompiled for each transform
-def _is_transformed() -> bool:
-    """True inside a transform of torch.func or under forward-mode automatic differentiation."""
-    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-
-
 @trace_constant
 def _has_failed(what: str) -> bool:
     return any(test.what == what and not all(test.found.values()) for test in _SELF_TESTS)
-
-
-@trace_constant  # torch 2.11's compiler would return True
-def is_exporting() -> bool:
-    return torch.compiler.is_exporting()
 
 
 @trace_constant

@@ -8,22 +8,9 @@ import torch
 from torch import Tensor
 
 from patchword.core.geometry.boxes import pairwise_iou
-from patchword.core.tracing import trace_constant
-from patchword.kernels.common.availability import is_exporting
 from patchword.kernels.nms.reference import suppress, visiting_order
 
 _BLOCK = 96  # torch computes matrices of this size on one thread: on a busy machine, to start more takes longer
-
-
-def may_depend_on_values(tensor: Tensor) -> bool:
-    """True if shapes and steps may depend on values without a wait: on a CPU, not compiled, exported or transformed."""
-    is_traced = torch.compiler.is_compiling() or is_exporting() or _is_transformed()
-    return tensor.device.type == "cpu" and not is_traced
-
-
-@trace_constant
-def _is_transformed() -> bool:
-    return torch._C._are_functorch_transforms_active()
 
 
 @torch.no_grad()
@@ -31,7 +18,7 @@ def nms_in_blocks(boxes: Tensor, scores: Tensor, valid: Tensor, threshold: float
     """Keep the same boxes as `nms_reference`."""
     keep = torch.zeros_like(valid)
     for image, order in enumerate(visiting_order(scores, valid)):
-        order = order[: int(valid[image].sum())]  # padding is at the end
+        order = order[valid[image, order]]
         for own in [order] if groups is None else _split(order, groups[image]):
             keep[image, own[_greedy(boxes[image, own], threshold)]] = True
     return keep

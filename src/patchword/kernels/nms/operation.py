@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
+from patchword.core.tracing import may_depend_on_values
 from patchword.kernels.common.availability import SelfTest, TestInputs, is_usable
 from patchword.kernels.common.register_op import register_op
-from patchword.kernels.nms.blocks import may_depend_on_values, nms_in_blocks
+from patchword.kernels.nms.blocks import nms_in_blocks
 from patchword.kernels.nms.reference import nms_reference, visiting_order
 from patchword.kernels.nms.tuning import MAX_BOXES, PAIR_WARPS, sweep_blocks
 from patchword.kernels.window_attention.torch_op import allocate, on_device

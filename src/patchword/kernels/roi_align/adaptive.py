@@ -13,7 +13,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.kernels.common.register_op import register_op
-from patchword.kernels.roi_align.placement import Axis, Placement, Weighted, cell_table, cells_of_bins, place_boxes
+from patchword.kernels.roi_align.placement import (
+    Axis,
+    Placement,
+    Weighted,
+    cell_table,
+    cells_of_bins,
+    place_boxes,
+    scatter_to_cells,
+)
 from patchword.kernels.roi_align.reference import Rule, adaptive_weights
 
 _MOST_CELLS = 2**21  # per chunk of boxes, counted once per bin that reads them: indices and weights take 25 MB
@@ -108,11 +116,9 @@ def _backward(
     total: Tensor | None = None
     gradient = gradient.permute(0, 1, 3, 4, 2).reshape(-1, channels)
     for chunk in chunks(placement, gradient.dtype):
-        bag = (chunk.boxes[:, None] * bins + torch.arange(bins)).flatten()
-        owner = bag.repeat_interleave(chunk.counts, output_size=len(chunk.cells))
-        none = owner.new_zeros(0)
-        rest = owner, none, none, sum(counts), False, 0, chunk.weights
-        found = torch.ops.aten._embedding_bag_dense_backward(gradient, chunk.cells, *rest)
+        own_bins = (chunk.boxes[:, None] * bins + torch.arange(bins)).flatten()
+        owner = own_bins.repeat_interleave(chunk.counts, output_size=len(chunk.cells))
+        found = scatter_to_cells(gradient, owner, chunk.cells, chunk.weights, sum(counts))
         total = found if total is None else total.add_(found)
     if total is None:  # no boxes
         total = gradient.new_zeros(sum(counts), channels)

@@ -12,9 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.tracing import trace_constant
-from patchword.kernels.common.availability import is_exporting
-from patchword.kernels.roi_align.placement import Axis, Weighted, cell_table, cells_of_bins, place_boxes
+from patchword.core.tracing import is_exporting, is_transformed
+from patchword.kernels.roi_align.placement import (
+    Axis,
+    Weighted,
+    cell_table,
+    cells_of_bins,
+    place_boxes,
+    scatter_to_cells,
+)
 from patchword.kernels.roi_align.reference import Rule
 
 _DTYPES = (torch.float32, torch.float64)
@@ -24,12 +30,7 @@ def can_gather(maps: Sequence[Tensor]) -> bool:
     """On a CPU, outside exports, autocast and transforms of torch.func, which know the operations of the reference."""
     if any(part.device.type != "cpu" or part.dtype not in _DTYPES or part.dtype != maps[0].dtype for part in maps):
         return False
-    return not (torch.is_autocast_enabled("cpu") or is_exporting() or _is_transformed())
-
-
-@trace_constant  # recompiled for each transform
-def _is_transformed() -> bool:
-    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+    return not (torch.is_autocast_enabled("cpu") or is_exporting() or is_transformed())
 
 
 def roi_align_gather(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *rule: *Rule) -> Tensor:
@@ -76,7 +77,5 @@ class _WeightedSum(torch.autograd.Function):
             each = (gradient[:, None] * weights[..., None]).flatten(0, 1)
             return gradient.new_zeros(ctx.rows, gradient.shape[1]).index_add(0, index.flatten(), each), None, None
         owner = torch.arange(sums, device=index.device).repeat_interleave(terms, output_size=sums * terms)
-        none = owner.new_zeros(0)
-        back = torch.ops.aten._embedding_bag_dense_backward
-        rest = owner, none, none, ctx.rows, False, 0, weights.flatten()
-        return back(gradient.contiguous(), index.flatten(), *rest), None, None
+        back = scatter_to_cells(gradient.contiguous(), owner, index.flatten(), weights.flatten(), ctx.rows)
+        return back, None, None

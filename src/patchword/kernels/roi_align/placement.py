@@ -1,4 +1,4 @@
-"""Where boxes lie on the maps of a pyramid, and which cells their bins read."""
+"""Where boxes lie on the maps of a pyramid, and which cells their bins read: for adaptive and for fixed samples."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -82,6 +82,17 @@ def cells_of_bins(boxes: Placement, rows: Weighted, columns: Weighted, dtype: to
     row_weights = (rows.weights * boxes.known[:, None, None]).to(dtype)
     weights = row_weights[:, :, None, :, None] * columns.weights.to(dtype)[:, None, :, None, :]
     return cells.flatten(3).flatten(0, 2), weights.flatten(3).flatten(0, 2)
+
+
+def scatter_to_cells(gradient: Tensor, bins: Tensor, cells: Tensor, weights: Tensor, count: int) -> Tensor:
+    """Return the gradient of the table, (count, channels), from that of the bins, (bins, channels).
+
+    bins, cells, weights: one of each per term of the weighted sums; cells[i] gets weights[i] * gradient[bins[i]].
+    """
+    none = bins.new_zeros(0)
+    rest = bins, none, none, count, False, 0, weights
+    found: Tensor = torch.ops.aten._embedding_bag_dense_backward(gradient, cells, *rest)
+    return found
 
 
 def _axis(start: Tensor, end: Tensor, bins: int, cells: Tensor, aligned: bool) -> Axis:

@@ -60,7 +60,7 @@ def bias_backward(
     tl.store(grad_bias + index, total)
 
 
-@triton.jit(do_not_specialize=("heads",))  # the loop over the parts is shorter for multiples of 16
+@triton.jit(do_not_specialize=("heads",))  # parts stays specialized: its loop is shorter for multiples of 16
 def reduce_bias_grad(
     biases, grad_table, parts, heads, rows: tl.constexpr, columns: tl.constexpr, side: tl.constexpr,
     part_block: tl.constexpr, block: tl.constexpr,

@@ -16,8 +16,8 @@ import triton.language as tl
 
 LOG2_E = tl.constexpr(1.4426950408889634)  # the softmax is computed with powers of two
 FORBIDDEN = tl.constexpr(-1e30)  # finite, so that a row without any key is not NaN
-# Run-time arguments of which the compiler gains nothing if it knows that they are 1 or multiples of 16. Triton would
-# compile one kernel for 1, one for multiples of 16 and one for other numbers.
+# Run-time arguments that Triton does not specialize: it would compile one kernel for 1, one for multiples of 16 and one
+# for other numbers, and none would be faster.
 UNSPECIALIZED = ("batch", "heads", "all_heads", "row_length", "row_groups", "column_length", "column_groups")
 
 
@@ -26,7 +26,7 @@ def group_at(rows: tl.constexpr, columns: tl.constexpr, sizes, number):
     """Returns a group of the map: its index, all groups, the map's length and the number of members on the map, along
     the rows, then along the columns.
 
-    Only here a kernel divides by variables: scalars, once per group.
+    It divides by run-time numbers. They are scalars, once per group; divisions per member are by constants.
     """
     row_length, row_groups, column_length, column_groups = sizes
     row_group, column_group = number // column_groups, number % column_groups

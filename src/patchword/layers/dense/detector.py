@@ -141,7 +141,10 @@ class Detector(ModuleWithCard):
         return select_detections(stage.decode(boxes, deltas, sizes), scores, valid, sizes, self.rule)
 
     def _used(self, proposals: Proposals) -> tuple[Tensor, Tensor]:
-        """Return the proposals that the stages read, enough for the number of detections, and which are valid."""
-        most = -(-self.rule.max_boxes // cast(BoxHead, self.stages[0]).classes)
-        used = max(leading_count(proposals.valid), most)
+        """Return the proposals that the stages read, and which are valid: without those after the last valid one.
+
+        Some of them stay if there are fewer pairs of box and class than detections, whose number is fixed.
+        """
+        needed = -(-self.rule.max_boxes // cast(BoxHead, self.stages[0]).classes)
+        used = max(leading_count(proposals.valid), needed)
         return proposals.boxes[:, :used], proposals.valid[:, :used]

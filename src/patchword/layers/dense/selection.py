@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from patchword.core.geometry.objects import Detections, take
+from patchword.core.tracing import may_depend_on_values
 from patchword.kernels.nms import nms
-from patchword.kernels.nms.blocks import may_depend_on_values
 from patchword.layers.dense.box_coder import BoxCoder
 from patchword.layers.dense.dense_head import DenseOutput
 

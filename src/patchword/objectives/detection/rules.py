@@ -1,10 +1,9 @@
 """How the named detectors learn, as in mmdet and Swin's repository."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from patchword.core.errors import UserError, nearest
+from patchword.layers.dense.detector import Detector
 from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigner
 from patchword.objectives.detection.dense_loss import DenseLoss
 from patchword.objectives.detection.objective import DetectionLoss
@@ -31,18 +30,18 @@ LOSSES = {
 }
 
 
-def detection_loss(name: str, config: Mapping[str, Any] | None = None) -> DetectionLoss:
-    """Return the loss of a detector by its name.
+def detection_loss(detector: Detector) -> DetectionLoss:
+    """Return the loss of a detector that was created by its name.
 
-    config: that of the detector's card; its roi_samples is the number of boxes per image that each box head learns
-        from (512 without a config).
+    Its config gives roi_samples, the number of boxes per image that each box head learns from. Files that were written
+    before this field existed do not have it; their number is 512.
 
-    >>> losses = detection_loss("mask-rcnn")(detector, images, targets)
+    >>> losses = detection_loss(detector)(detector, images, targets)
     >>> sum(losses.values()).backward()
     """
+    name = detector.card.model
     if name not in LOSSES:
         raise UserError(f"no detector is called {name!r}", hint=nearest(name, LOSSES))
-    loss = LOSSES[name]
-    samples = (config or {}).get("roi_samples", _BOXES.count)
+    loss, samples = LOSSES[name], detector.card.config.get("roi_samples", _BOXES.count)
     stages = (replace(stage, sampler=replace(stage.sampler, count=samples)) for stage in loss.stages)
     return replace(loss, stages=tuple(stages))

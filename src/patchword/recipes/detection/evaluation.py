@@ -80,7 +80,7 @@ def evaluate_detection(run: RunFolder, recipe: DetectionRecipe, device: str) -> 
     target = pick_device(device)
     detector = run.detector().to(target)
     splits = open_data(recipe, channels_of(detector))
-    rule = detection_loss(detector.card.model, detector.card.config)
+    rule = detection_loss(detector)
     batches = DetectionBatches(
         splits.test, recipe.batch_size, detector.card.normalization, target, resizing(detector), bool(detector.masks)
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.masks.run_lengths import RunLengths
-from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
+from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.detection.batches import DetectionBatches, reading_threads
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.transforms.draws import SampleDraws
@@ -71,7 +71,7 @@ class HeldOutObjects:
             def ask(index: Tensor) -> tuple[Tensor, ...]:
                 return self._ask(detector, precision, index, reader)
 
-            answers = group.map(ask, LazySequence(lambda part: part, parts))
+            answers = group.map(ask, parts)
             truth = reader.all_objects()
         found = [one for answer in answers for one in _unpacked(answer)]
         weights = [len(part) for part in parts]
@@ -118,13 +118,9 @@ class _Reader:
             sample.labels.numpy(),
             self.batches.source.areas(index),
             sample.crowd.numpy(),
-            _encoded(sample) if self.masks and sample.masks is not None else None,
+            None if sample.masks is None or not self.masks else RunLengths.from_masks(sample.masks.numpy()),
         )
         return sample
-
-
-def _encoded(sample: Sample) -> list[RunLengths]:
-    return [] if sample.masks is None else RunLengths.from_masks(sample.masks.numpy())
 
 
 def _packed(found: Sequence[ImageDetections]) -> tuple[Tensor, ...]:

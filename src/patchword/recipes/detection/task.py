@@ -49,7 +49,7 @@ class DetectionTask:
         return self.train.epoch(epoch, self.recipe.seed, first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        return DetectionObjective(self.model, detection_loss(self.model.card.model, self.model.card.config))
+        return DetectionObjective(self.model, detection_loss(self.model))
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
         return self.held.validate(self.model, pick_precision(self.recipe.precision, self.device), group)
@@ -105,6 +105,6 @@ def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:
     )
     held = HeldOutObjects(
         replace(batches, source=cached(splits.validation), transform=resizing(detector)),
-        detection_loss(detector.card.model, detector.card.config),
+        detection_loss(detector),
     )
     return DetectionTask(recipe, detector, batches, held, device)

@@ -89,26 +89,6 @@ def test_no_self_test_runs_on_a_cpu(self_tests):
     assert not self_test.found
 
 
-@pytest.mark.parametrize(
-    ("transform", "seen"),
-    [
-        (lambda f: lambda x: torch.func.jvp(f, (x,), (x,))[0], True),
-        (lambda f: torch.func.grad(f), True),
-        (lambda f: lambda x: torch.func.vmap(f)(x[None])[0], True),
-        (lambda f: f, False),
-    ],
-    ids=["jvp", "grad", "vmap", "none"],
-)
-@pytest.mark.parametrize("compile", [False, True])
-def test_transforms_of_torch_are_detected_under_the_compiler(transform, seen, compile):
-    def scaled(number):
-        return number.sum() * (2 if availability._is_transformed() else 3)
-
-    run = transform(scaled)
-    answer = (torch.compile(run, backend="eager", fullgraph=True) if compile else run)(torch.ones(1))
-    assert float(answer.sum()) == (2 if seen else 3)
-
-
 def test_a_tensor_subclass_has_no_short_dtype():
     own = torch.Tensor._make_subclass(type("Own", (torch.Tensor,), {}), torch.zeros(2, 2, dtype=torch.bfloat16))
     tokens = torch.zeros(1, 2, dtype=torch.bfloat16)

@@ -71,8 +71,11 @@ def test_enough_rounds_give_the_fixed_point():
     assert not torch.equal(nms(boxes, scores, valid, 0.3, rounds=1), exact)
 
 
-def test_no_boxes_are_no_error():
-    assert nms(torch.zeros(2, 0, 4), torch.zeros(2, 0), torch.zeros(2, 0, dtype=torch.bool), 0.5).shape == (2, 0)
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3)])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_no_boxes_and_no_images(shape, grouped):
+    given = torch.zeros(*shape, 4), torch.zeros(shape), torch.zeros(shape, dtype=torch.bool)
+    assert nms(*given, 0.5, torch.zeros(shape, dtype=torch.long) if grouped else None).shape == shape
 
 
 @pytest.mark.parametrize("rounds", [None, 8])
@@ -110,6 +113,15 @@ def test_blocks_without_valid_boxes_and_with_undefined_ones():
     boxes[:, ::4, 0] = float("nan")
     given = boxes, scores, valid, 0.5, groups
     assert torch.equal(nms_in_blocks(*given), nms_reference(*given, None))
+
+
+@pytest.mark.parametrize("score", [-torch.inf, torch.inf, torch.nan])
+def test_blocks_take_valid_boxes_whatever_their_score(score):
+    boxes, scores, valid, groups = many_boxes(count=20)
+    scores[:, 5:15] = score
+    given = boxes, scores, valid, 0.5, groups
+    assert torch.equal(nms_in_blocks(*given), nms_reference(*given, None))
+    assert not nms_in_blocks(*given)[~valid].any()
 
 
 def test_when_blocks_are_used(monkeypatch):

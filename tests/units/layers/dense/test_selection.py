@@ -5,7 +5,7 @@ import torch
 
 from patchword.core.geometry.objects import Targets
 from patchword.layers.dense import detector as detector_module
-from patchword.layers.dense.selection import leading_count
+from patchword.layers.dense.selection import Proposals, leading_count
 from patchword.models.detection import create_detector
 from patchword.objectives.detection import stage_loss
 from patchword.objectives.detection.rules import detection_loss
@@ -54,6 +54,20 @@ def test_detections_do_not_change(monkeypatch):
         assert torch.allclose(one[found.valid], other[found.valid], atol=1e-5), field
 
 
+@pytest.mark.parametrize("valid", [0, 1, 60])
+@torch.no_grad()
+def test_the_number_of_detections_does_not_depend_on_the_valid_proposals(valid):
+    detector, read = small().eval(), []
+    detector.stages[0].register_forward_pre_hook(lambda module, given: read.append(given[1].shape[1]))
+    boxes = torch.tensor([4.0, 6.0, 40.0, 50.0]).expand(2, 200, 4)
+    is_valid = (torch.arange(200) < valid).expand(2, -1)
+    levels, sizes = detector.features(torch.zeros(2, 3, 64, 96)), torch.tensor([[64, 96]] * 2)
+    found = detector.refine(levels, Proposals(boxes, torch.zeros(2, 200), is_valid), sizes)
+    assert read == [max(valid, 34)]  # 34 boxes of 3 classes are enough for 100 detections
+    assert found.boxes.shape == (2, 100, 4)
+    assert valid or not found.valid.any()
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_the_mask_loss_and_its_gradients_do_not_change(monkeypatch, count):
     boxes = [torch.tensor([[4.0, 6.0, 40.0, 50.0], [30.0, 8.0, 80.0, 60.0]])[:count]] * 2
@@ -64,7 +78,7 @@ def test_the_mask_loss_and_its_gradients_do_not_change(monkeypatch, count):
     detector.masks[0].register_forward_pre_hook(lambda module, given: rows.append(given[1].shape[1]))
 
     def results():
-        losses = detection_loss("mask-rcnn")(detector, images.double(), given, SharedLoss(keys=seeded_keys(3)))
+        losses = detection_loss(detector)(detector, images.double(), given, SharedLoss(keys=seeded_keys(3)))
         return losses["mask"], *torch.autograd.grad(losses["mask"], list(detector.masks.parameters()))
 
     found = results()

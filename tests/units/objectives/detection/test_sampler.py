@@ -2,7 +2,6 @@
 
 import torch
 
-from patchword.objectives.detection.rules import detection_loss
 from patchword.objectives.detection.sampler import RandomSampler
 from support.dense.keys import seeded_keys
 
@@ -41,13 +40,3 @@ def test_every_negative_can_be_taken():
     assigned, sampler = torch.zeros(1, 12, dtype=torch.long), RandomSampler(4, 0.5)
     seen = {int(one) for seed in range(40) for one in sampler(assigned, seeded_keys(seed)).indices[0]}
     assert seen == set(range(12))
-
-
-def test_the_config_of_a_detector_gives_the_number_of_samples():
-    def counts(name: str, **config: int) -> set[int]:
-        return {stage.sampler.count for stage in detection_loss(name, config).stages}
-
-    assert counts("mask-rcnn") == counts("cascade-mask-rcnn") == {512}  # cards of older files have no roi_samples
-    assert counts("mask-rcnn", roi_samples=64) == counts("cascade-mask-rcnn", roi_samples=64) == {64}
-    assert counts("atss") == set()
-    assert detection_loss("mask-rcnn") == detection_loss("mask-rcnn", {"roi_samples": 512})
