@@ -23,6 +23,24 @@ def test_models_lists_detectors(command):
     assert code == 0
     assert DETECTORS["atss"].paper in output
     assert "32,295,322" in output
+    output = command("models", "*rcnn")[1]
+    row = next(line for line in output.splitlines() if "cascade" in line)
+    assert [cell.strip() for cell in row.strip("│").split("│")] == [
+        "cascade-mask-rcnn",
+        "resnet-50",
+        "82,231,538",
+        "737,567,216,640",
+        "3 x 800 x 1280",
+        "arXiv:1712.00726",
+    ]
+
+
+def test_a_misspelt_detector_is_suggested(command):
+    for verb in ("show", "cost"):
+        code, _, complaint = command(verb, "mask-rcn")
+        assert code == 2
+        assert "did you mean 'mask-rcnn'" in complaint
+        assert "did you mean 'resnet-18'" in command(verb, "resnet-1")[2]
 
 
 def test_show_a_detector(command):

@@ -53,6 +53,8 @@ def test_the_score_selects_objects(command, model):
     assert "dog <b>" in command("predict", model, "a.png", "--score", "0.05")[1]
     output = command("predict", model, "a.png", "--score", "0.95")[1]
     assert "no objects" in output
+    assert "note: no object has a score of 0.95 or more; a lower --score" in output
+    assert "note: no object" not in command("predict", model, "a.png", "--score", "0.85")[1]
     assert command("predict", model, "a.png", "--score", "2")[0] == 2
 
 

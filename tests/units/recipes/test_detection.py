@@ -14,8 +14,10 @@ from patchword.core.errors import UserError
 from patchword.data.detection.splits import open_splits
 from patchword.data.detection.wrapping import WrappedSource
 from patchword.layers.dense.detector import Detector
+from patchword.models.detection import DETECTORS
 from patchword.recipes import find_recipe
 from patchword.recipes.checking import check_data
+from patchword.recipes.detection import task as task_module
 from patchword.recipes.detection.inference import detect_images
 from patchword.recipes.detection.objective import DetectionObjective
 from patchword.recipes.detection.recipe import DetectionRecipe, mask_rcnn_swin
@@ -68,6 +70,17 @@ def test_the_summary_names_what_is_trained():
     assert "boxes and masks of 3 classes" in printed
     assert task.model.card.labels == ("red", "green", "blue")
     assert len(task.model.card.normalization.mean) == 3
+
+
+def test_frozen_random_weights_are_a_warning():
+    warning = "warning: the first stages of the backbone have random weights and are frozen: model.frozen=0"
+    assert warning in built("model.frozen=1")[1]
+    assert warning not in built("model.frozen=0")[1]
+    settings = [text for text in TINY_ATSS if "frozen" not in text]
+    task, printed = built(model=tuple(settings))
+    assert warning not in printed
+    assert task.model.card.config["frozen"] == 0
+    assert DETECTORS["atss"].config.frozen is None  # one stage of a ResNet
 
 
 def test_some_of_the_images_are_trained_on_and_padded_to_a_multiple():
@@ -198,6 +211,23 @@ def test_a_mistake_is_a_message_and_nothing_is_written(settings, message):
         train(recipe(*settings), Path("run"), silent())
     assert message in str(raised.value)
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.bakbone=resnet-18", "no field 'bakbone'"),
+        ("model.min_size=0", "field 'min_size'"),
+        ("backbone_weights=nowhere", "'backbone_weights': there is nothing at nowhere"),
+    ],
+)
+def test_settings_are_checked_before_images_are_read(setting, message, monkeypatch):
+    def read(*_: object) -> None:
+        raise AssertionError("the data is read first")
+
+    monkeypatch.setattr(task_module, "open_splits", read)
+    with pytest.raises(UserError, match=message):
+        built(setting)
 
 
 def test_masks_cannot_be_learned_from_boxes():

@@ -73,12 +73,23 @@ def check(
 
 def _check(what: str, fields: list[str], progress: "Progress") -> "tuple[str, Sequence[Fault]]":
     """Check annotations of objects if there are some, else the data of a recipe."""
+    from patchword.core.errors import UserError
     from patchword.data.detection.checking import check_detection
+    from patchword.data.detection.reading import annotated_folders
+    from patchword.recipes import RECIPES
     from patchword.recipes.checking import check_data
 
     if _has_objects(what, fields):
         return check_detection(Path(what), "".join(field.removeprefix(FORMAT) for field in fields), progress)
-    return check_data(_recipe(what, fields), progress)
+    try:
+        return check_data(_recipe(what, fields), progress)
+    except UserError as error:
+        inside = [] if what in RECIPES else annotated_folders(Path(what))
+        if not inside:
+            raise
+        hint = f"{inside[0]} has annotations of objects: `patchword data check {inside[0]}`"
+        hints = "\n".join(part for part in (error.hint, hint) if part)
+        raise UserError(error.what, expected=error.expected, got=error.got, hint=hints) from error
 
 
 def _has_objects(what: str, fields: list[str]) -> bool:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def is_detector(model: str) -> bool:
-    """Return whether a name or a saved folder is a detector."""
+    """Return whether a name or a saved folder is a detector. A name close to that of a detector is an error."""
+    from difflib import get_close_matches
+
+    from patchword.core.errors import UserError, nearest
     from patchword.models import REGISTRY
     from patchword.models.detection import DETECTORS
     from patchword.pipelines.detection import opening
@@ -25,6 +28,9 @@ def is_detector(model: str) -> bool:
 
     if model in DETECTORS or model in REGISTRY.names():
         return model in DETECTORS
+    known = (*REGISTRY.names(), *DETECTORS)
+    if not local_path(model).exists() and set(get_close_matches(model, known, n=1)) & set(DETECTORS):
+        raise UserError(f"no model is called {model!r}", hint=f"{nearest(model, known)} (`patchword models` lists all)")
     return opening.is_detector(local_path(model))
 
 
@@ -76,12 +82,12 @@ def print_detectors(rows: "list[dict[str, Any]]") -> None:
         "box head, 100 through each mask head"
     )
     table = Table(title="detectors", title_justify="left", caption=caption, caption_justify="left")
-    for title in ("model", "name", "default backbone", "parameters", "MACs", "input", "paper"):
+    for title in ("model", "default backbone", "parameters", "MACs", "input", "paper"):
         table.add_column(title, justify="right" if title in ("parameters", "MACs", "input") else "left", no_wrap=True)
     for row in rows:
         size = " x ".join(str(side) for side in row["input"])
         counts = f"{row['parameters']:,}", f"{row['macs']:,}"
-        table.add_row(row["name"], row["title"], row["backbone"], *counts, size, row["paper"])
+        table.add_row(row["name"], row["backbone"], *counts, size, row["paper"])
     console(120).print(table)
 
 

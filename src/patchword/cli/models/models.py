@@ -28,6 +28,7 @@ def models(
 
       patchword models
       patchword models 'vit-*-16'
+      patchword models '*rcnn'
       patchword models --pretrained
     """
     if pretrained:

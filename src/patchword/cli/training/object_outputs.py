@@ -41,7 +41,10 @@ class Found:
     error: str = ""
 
 
-def write_objects(found: Sequence[Found], outputs: ObjectOutputs, classes: tuple[str, ...], drawn: int) -> None:
+def write_objects(
+    found: Sequence[Found], outputs: ObjectOutputs, classes: tuple[str, ...], drawn: int, score: float
+) -> None:
+    """Write the objects of images. score: the lowest score of an object, for a note if there is none."""
     from patchword.core.files import write_json, write_text
     from patchword.objectives.metrics.detection.results import csv_results
     from patchword.reports.plots.numbers import counted
@@ -67,6 +70,9 @@ def write_objects(found: Sequence[Found], outputs: ObjectOutputs, classes: tuple
         _print_table(answered)
     if outputs.draw is not None:
         out.print(f"{counted(drawn, 'drawn image')} in {outputs.draw}", highlight=False, markup=False)
+    if not any(len(answer.labels) for answer in answers) and score > 0:
+        note = f"note: no object has a score of {score:g} or more; a lower --score shows less certain objects"
+        out.print(note, highlight=False, markup=False)
 
 
 def _report_errors(found: Sequence[Found], as_json: bool) -> None:

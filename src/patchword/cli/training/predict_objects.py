@@ -49,6 +49,7 @@ def predict_objects(
     if outputs.draw is not None:
         _check_folder(outputs.draw, paths)
     engine = DetectionEngine.of(open_detector(model), device, precision, str(model))
+    least = SCORE if score is None else score
     found: list[Found] = []
     drawn: dict[Path, str] = {}
     with progress(len(paths), "images") as bar:
@@ -56,11 +57,11 @@ def predict_objects(
             if isinstance(items, Found):
                 found.append(items)
                 continue
-            found += _detect(engine, items, SCORE if score is None else score, outputs.draw, drawn)
+            found += _detect(engine, items, least, outputs.draw, drawn)
             bar(sum(isinstance(one.image, Path) for one in items))
     if all(one.error for one in found):
         raise UserError(found[0].error if found else "there are no frames in the videos")
-    write_objects(found, outputs, engine.labels, len(drawn))
+    write_objects(found, outputs, engine.labels, len(drawn), least)
 
 
 def _split(inputs: Sequence[str]) -> tuple[list[Path], list[Path]]:

@@ -34,7 +34,8 @@ def _faults(image: AnnotatedImage, index: int) -> Iterator[UserError]:
     if x2 < x1 or y2 < y1:
         yield UserError(f"{where}: the corners of the box are swapped", expected="x1 < x2 and y1 < y2", got=shown)
     elif x2 == x1 or y2 == y1 or max(x2 - x1, y2 - y1) <= 1:
-        yield UserError(f"{where}: the box is empty or a single pixel", expected="x1 < x2 and y1 < y2", got=shown)
+        expected = "a width and a height above 0 pixels, one of them above 1"
+        yield UserError(f"{where}: the box is empty or a single pixel", expected=expected, got=shown)
     if _is_outside(box.reshape(2, 2), image):
         yield UserError(f"{where}: the box is outside of the image", expected=inside, got=shown)
     outline = image.outlines[index]

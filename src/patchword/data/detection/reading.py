@@ -35,6 +35,15 @@ def recognised_formats(path: Path) -> tuple[str, ...]:
         return ()
 
 
+def annotated_folders(path: Path) -> list[Path]:
+    """Return the direct sub-folders of a folder that have annotations of objects, sorted by name."""
+    try:
+        folders = sorted(one for one in path.iterdir() if one.is_dir()) if path.is_dir() else []
+    except OSError:  # a folder that may not be read
+        return []
+    return [one for one in folders if recognised_formats(one)]
+
+
 def read_detection(path: Path, format: str = "") -> DetectionDataset:
     """Read the annotations of a folder or a file. format: a name of FORMATS; empty recognises it.
 
@@ -51,7 +60,9 @@ def _one_format(path: Path) -> str:
     found = recognised_formats(path)
     if not found:
         known = "; ".join(format.about for format in FORMATS.values())
-        raise UserError(f"{path} has no annotations of objects", expected=known)
+        inside = annotated_folders(path)
+        hint = f"{inside[0]} has annotations: give this folder" if inside else ""
+        raise UserError(f"{path} has no annotations of objects", expected=known, hint=hint)
     if len(found) > 1:
         raise UserError(
             f"{path} has annotations in {len(found)} formats",

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from patchword.core.errors import UserError, nearest
 from patchword.data.detection.splits import DetectionSplits
 from patchword.layers.dense.detector import Detector
@@ -43,10 +45,17 @@ class DetectorPlan:
 
 
 def plan_detector(recipe: DetectionRecipe) -> DetectorPlan:
-    """Find the detector of a recipe and the number of channels that it reads."""
+    """Find the detector of a recipe and the number of channels that it reads. Wrong settings are reported here.
+
+    No stage of a random backbone is frozen, unless the recipe says so.
+    """
     choice = recipe.model
     fields = choice.overrides()
+    _check_backbone_source(recipe.backbone_weights)
     if choice.name in DETECTORS:
+        fields = fields if recipe.backbone_weights else {"frozen": 0, **fields}
+        with torch.device("meta"):  # checks all fields before the images are read
+            create_detector(choice.name, **fields)
         return DetectorPlan(choice.name, fields, _channels(choice.name, fields))
     path = local_path(choice.name)
     if not path.exists():
@@ -93,9 +102,13 @@ def load_backbone_weights(detector: Detector, source: str) -> LoadedBackbone | N
     """Load the weights of a classifier into the backbone, if a source is given."""
     if not source:
         return None
-    if not local_path(source).exists() and not Path(source).exists():
+    _check_backbone_source(source)
+    return load_backbone(detector, source)
+
+
+def _check_backbone_source(source: str) -> None:
+    if source and not local_path(source).exists() and not Path(source).exists():
         raise UserError(
             f"recipe field 'backbone_weights': there is nothing at {source}",
             expected="a run, a model folder, a .safetensors file, or hf:OWNER/REPO in the cache",
         )
-    return load_backbone(detector, source)

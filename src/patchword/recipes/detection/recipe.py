@@ -124,7 +124,7 @@ class DetectionRecipe(Recipe):
 def detect_objects() -> DetectionRecipe:
     """Your own images with boxes: COCO JSON, YOLO, Pascal VOC, LabelMe or masks (data=FOLDER)."""
     return DetectionRecipe(
-        about="Trains an ATSS detector with a ResNet-18 on your own images with boxes.",
+        about="Trains a detector on your own annotated images; by default an ATSS with a ResNet-18.",
         model=ModelChoice.model_validate(
             {"name": "atss", "backbone": "resnet-18", "frozen": 0, "min_size": 384, "max_size": 640}
         ),

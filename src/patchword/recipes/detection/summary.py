@@ -10,6 +10,8 @@ from patchword.recipes.detection.model import DetectorPlan
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.weights.io.backbone_weights import LoadedBackbone
 
+_FROZEN = "warning: the first stages of the backbone have random weights and are frozen: model.frozen=0 trains them"
+
 
 def print_summary(
     recipe: DetectionRecipe,
@@ -20,7 +22,7 @@ def print_summary(
     device: torch.device,
     console: Console,
 ) -> None:
-    """Print the detector, its weights, the input, the data and the device."""
+    """Print the detector, its weights, the input, the data and the device; warn of frozen random weights."""
     config, parameters = detector.card.config, sum(parameter.numel() for parameter in detector.parameters())
     weights = "random: training starts from scratch" if plan.weights is None else str(plan.weights.path)
     train = splits.train
@@ -35,5 +37,7 @@ def print_summary(
         f"objects  {outlines} of {len(train.classes):,} classes",
         f"device   {device}, {pick_precision(recipe.precision, device)}",
     ]
+    if plan.weights is None and loaded is None and any(not one.requires_grad for one in detector.backbone.parameters()):
+        lines.append(_FROZEN)
     for line in lines:
         console.print(line, highlight=False, markup=False)

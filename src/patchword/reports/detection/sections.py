@@ -14,6 +14,7 @@ from patchword.reports.plots.numbers import counted
 
 NOTHING = "no object"
 """The row of false boxes and the column of missed objects in a confusion matrix."""
+_NUMBERED = f" Classes are numbered from 0 in the order of the table of all classes; {{last}} is <b>{NOTHING}</b>."
 
 _AP_COLUMNS = {
     "AP": "AP",
@@ -93,7 +94,10 @@ def class_section(
         cells = [f"{bar} {percentage(float(values[label]))}", *numbers, *(f"{part:,}" for part in parts)]
         return page.row(name, *cells, kind="worst" if worst else "")
 
-    note = f"Found, missed and false count boxes with a score of at least {errors.threshold:.2f} at IoU 0.5."
+    note = (
+        f"Found, missed and false count boxes with a score of at least {errors.threshold:.2f} at IoU 0.5. "
+        "All other objects were predicted as another class."
+    )
     whole = page.table("Average precision per class", head, map(row, range(len(classes))), kind="classes detected")
     if len(classes) > _LISTED:
         worst = sorted(present, key=lambda label: float(values[label]))[:_WORST]
@@ -116,6 +120,7 @@ def confusion_section(errors: DetectionErrors, classes: Sequence[str]) -> str:
         f"diagonal. Objects in the last column (<b>{NOTHING}</b>) were missed; boxes in the last row are false: there "
         f"is no object. Counted are boxes with a score of at least {errors.threshold:.2f}, the threshold with the best "
         "F1, and an IoU of at least 0.5. The colour follows the square root of the fraction of the row."
+        + (_NUMBERED.format(last=len(classes)) if len(names) > figures.WITH_NAMES else "")
     )
     kind = "card matrix large" if len(names) > _SMALL else "card matrix"
     svg = figures.confusion(torch.from_numpy(counts), names, "object")

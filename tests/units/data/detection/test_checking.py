@@ -107,7 +107,7 @@ def test_a_broken_file_does_not_hide_the_faults_of_others(tmp_path, name):
     (tmp_path / "Annotations" / name).write_text("<annotation><object>")
     found = faults_of(tmp_path)
     assert f"cannot read {tmp_path / 'Annotations' / name}: expected an XML file" in found
-    assert "object 1: the box is empty or a single pixel" in found
+    assert "object 1: the box is empty or a single pixel: expected a width and a height above 0 pixels" in found
     assert "object 2: the corners of the box are swapped" in found
     assert "object 3: the box is outside of the image" in found
 
@@ -234,6 +234,13 @@ def test_the_verb_recognises_annotations(tmp_path, command):
     code, _, complaint = command("data", "check", tmp_path, "format=yoll")
     assert code == 2
     assert "did you mean 'yolo'" in complaint
+
+
+def test_the_verb_names_the_folder_below_that_has_annotations(tmp_path, command):
+    inner = coco_folder(tmp_path / "set", coco_object(1)).parent
+    code, _, complaint = command("data", "check", tmp_path)
+    assert code == 2
+    assert f"{inner} has annotations of objects: `patchword data check {inner}`" in complaint
 
 
 def test_the_verb_checks_classes_and_questions_as_before(tmp_path, command):

@@ -7,7 +7,7 @@ import pytest
 
 from patchword.core.errors import UserError
 from patchword.data.detection.formats.coco_writing import write_coco
-from patchword.data.detection.reading import FORMATS, read_detection, recognised_formats
+from patchword.data.detection.reading import FORMATS, annotated_folders, read_detection, recognised_formats
 from support.detection import annotations as make
 from support.material import write_classes
 
@@ -73,6 +73,15 @@ def test_other_folders_and_files_are_not_recognised(tmp_path):
         assert recognised_formats(tmp_path / name) == ()
     with pytest.raises(UserError, match="no annotations of objects: expected COCO JSON; YOLO text"):
         read_detection(tmp_path / "pets")
+
+
+def test_the_folder_above_the_annotations_names_the_folder_to_give(tmp_path):
+    write_classes(tmp_path / "above/a")
+    make.write_voc(tmp_path / "above/inner", "a", make.voc_object((5, 5, 12, 10)))
+    with pytest.raises(UserError, match=r"above has no annotations of objects.*\n.*above/inner has annotations"):
+        read_detection(tmp_path / "above")
+    assert annotated_folders(tmp_path / "above") == [tmp_path / "above/inner"]
+    assert annotated_folders(tmp_path / "above/a") == annotated_folders(tmp_path / "nowhere") == []
 
 
 def test_two_formats_are_refused_with_what_to_type(tmp_path):

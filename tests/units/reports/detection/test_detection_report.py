@@ -14,7 +14,7 @@ from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.reports.detection.images import to_image
 from patchword.reports.detection.records import CROWDED, drawn_predictions, drawn_truth
-from patchword.reports.detection.sections import class_section, frequent_errors, percentage
+from patchword.reports.detection.sections import class_section, confusion_section, frequent_errors, percentage
 from patchword.reports.run.detection import detection_report, learning_section
 from support.detection.evaluations import StandInEvaluation, stand_in
 from support.pages import Page
@@ -91,6 +91,9 @@ def test_many_classes_are_folded():
     html = class_section(found.boxes, None, classes, errors)
     assert "All 40 classes" in html
     assert "\N{EN DASH}" in html  # classes without objects
+    assert "All other objects were predicted as another class." in html
+    assert "Classes are numbered from 0" in (matrix := confusion_section(errors, classes))
+    assert "40 is <b>no object</b>" in matrix
 
 
 def test_undefined_numbers_are_a_dash():
