@@ -8,6 +8,7 @@ from patchword.layers.attention.projection import LinearProjection
 from patchword.layers.convolution.stem import PatchEmbed
 from patchword.layers.embedding.absolute import LearnedPositions, Prefix
 from patchword.layers.heads.image import ClassHead
+from patchword.layers.random_values import kaiming_normal
 
 
 def xavier(model: nn.Module) -> None:
@@ -76,7 +77,7 @@ def kaiming(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             _zero_bias(module.bias)
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            kaiming_normal(module.weight)
 
 
 def _cut_normal(weights: Tensor, std: float = 0.02) -> None:

@@ -93,7 +93,7 @@ class Study:
     def check(self, folder: Path) -> None:
         """Check before training that every model can be built, and that runs that have started have the same recipe."""
         for name, what in self.asks.items():
-            raise UserError(f"this study needs {name}=", expected=what, hint=f"--set {name}=FILE")
+            raise UserError(f"this study needs {name}=", expected=what, hint=f"add {name}=PATH to the command")
         checked = set[str]()
         for label, recipe in self.runs.items():
             without_seed = recipe.model_copy(update={"seed": 0}).model_dump_json()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.layers.dense.full_precision import full_precision
+from patchword.layers.random_values import normal
 
 
 class DenseOutput(NamedTuple):
@@ -71,7 +72,7 @@ class DenseHead(nn.Module):
         """Normal weights with a standard deviation of 0.01, zero biases, and the prior of the classes."""
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
-                nn.init.normal_(layer.weight, std=0.01)
+                normal(layer.weight, std=0.01)
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
         if self.prior is not None:

@@ -11,6 +11,7 @@ from patchword.kernels.roi_align import box_levels, roi_align
 from patchword.kernels.roi_align.operation import Samples
 from patchword.layers.dense.box_coder import BoxCoder
 from patchword.layers.dense.full_precision import full_precision
+from patchword.layers.random_values import kaiming_normal, normal
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ class BoxHead(nn.Module):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
             elif isinstance(layer, nn.Conv2d):
-                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-        nn.init.normal_(self.class_output.weight, std=0.01)
-        nn.init.normal_(self.box_output.weight, std=0.001)
+                kaiming_normal(layer.weight)
+        normal(self.class_output.weight, std=0.01)
+        normal(self.box_output.weight, std=0.001)
 
     def forward(self, maps: Sequence[Tensor], boxes: Tensor) -> tuple[Tensor, Tensor]:
         """Return (batch, boxes, classes + 1) logits and (batch, boxes, classes or 1, 4) deltas."""
@@ -123,7 +124,7 @@ class MaskHead(nn.Module):
         """Normal weights scaled by the number of outputs (He et al., 2015), zero biases."""
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d):
-                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                kaiming_normal(layer.weight)
                 nn.init.zeros_(cast(Tensor, layer.bias))
 
     def forward(self, maps: Sequence[Tensor], boxes: Tensor, labels: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ from patchword.layers import (
     TokenEmbedding,
 )
 from patchword.layers.init import xavier
+from patchword.layers.random_values import normal
 from patchword.models.registry import Family, Probability, Variant
 from patchword.models.seq2seq.transformer import PairConfig
 
@@ -88,7 +89,7 @@ def initialize(model: nn.Module) -> None:
                 for gate in parameter.chunk(4):
                     (nn.init.orthogonal_ if name.startswith("weight_hh") else nn.init.xavier_uniform_)(gate)
         elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            normal(module.weight, std=module.embedding_dim**-0.5)
 
 
 FAMILY = Family(

@@ -35,6 +35,7 @@ from patchword.layers import (
     TokenEmbedding,
 )
 from patchword.layers.init import xavier
+from patchword.layers.random_values import normal
 from patchword.models.registry import Family, Probability, Variant
 
 
@@ -120,7 +121,7 @@ def initialize(model: nn.Module) -> None:
             for matrix in module.joint.weight.chunk(2):
                 nn.init.xavier_uniform_(matrix)
         elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            normal(module.weight, std=module.embedding_dim**-0.5)
 
 
 # for small data; pre-norm trains at learning rates at which post-norm hardly does

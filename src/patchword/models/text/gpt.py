@@ -26,6 +26,7 @@ from patchword.layers import (
     Residual,
 )
 from patchword.layers.heads.text import SequenceHead, TiedLinear
+from patchword.layers.random_values import normal
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.config import TextConfig
@@ -83,14 +84,14 @@ def begin(model: nn.Module, branches: int = 1) -> None:
     """
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.normal_(module.weight, std=0.02)
+            normal(module.weight, std=0.02)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
     for module in model.modules():
         if isinstance(module, Attention):
-            nn.init.normal_(module.output.weight, std=0.02 * branches**-0.5)
+            normal(module.output.weight, std=0.02 * branches**-0.5)
         elif isinstance(module, FeedForward):
-            nn.init.normal_(module.down.weight, std=0.02 * branches**-0.5)
+            normal(module.down.weight, std=0.02 * branches**-0.5)
 
 
 FAMILY = Family(

@@ -93,7 +93,7 @@ def check_masks(plan: DetectorPlan, splits: DetectionSplits, data: str) -> None:
     """Raise an error for a detector of masks whose data has boxes only."""
     if plan.predicts_masks and not splits.train.has_masks:
         raise UserError(
-            f"{plan.name} learns masks, but some objects of {data} have a box only",
+            f"{plan.name} learns masks, but not every object of {data} has an outline",
             hint="model=faster-rcnn, model=atss or model=retinanet learn from boxes",
         )
 
