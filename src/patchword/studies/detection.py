@@ -103,9 +103,8 @@ def _detector(label: str, weights: str) -> DetectionRecipe:
 
 def in_words(results: Sequence[Result]) -> str:
     """Return how pretraining changes the APs of each backbone, and which backbones are best in each arm."""
-    measures = [
-        name for name in MEASURES if all(name in result.measures for result in results)
-    ]  # no masks: boxes alone
+    # detectors without masks have the AP of boxes only
+    measures = [name for name in MEASURES if all(name in result.measures for result in results)]
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.run.partition("-seed-")[0], []).append(result)

@@ -42,7 +42,7 @@ def roi_align_gather(maps: Sequence[Tensor], boxes: Tensor, levels: Tensor, *rul
         placement = place_boxes([part.shape for part in maps], boxes, levels, strides, size, aligned)
         rows, columns = _weighted(placement.rows, samples), _weighted(placement.columns, samples)
         cells, weights = cells_of_bins(placement, rows, columns, table.dtype)
-    output = cast(Tensor, _WeightedSum.apply(table, cells, weights))  # type: ignore[no-untyped-call]  # torch's own
+    output = cast(Tensor, _WeightedSum.apply(table, cells, weights))  # type: ignore[no-untyped-call]  # torch has no types for it
     return output.view(*levels.shape, *size, maps[0].shape[1]).permute(0, 1, 4, 2, 3).contiguous()
 
 

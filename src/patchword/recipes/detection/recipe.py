@@ -149,7 +149,6 @@ def mask_rcnn_swin() -> DetectionRecipe:
         learning_rate=1e-4,
         weight_decay=0.05,
         warmup=0.002,
-        pad_multiple=128,
         schedule="step",
         clip_norm=0.0,
     )

@@ -46,7 +46,8 @@ def named(metric: str) -> str:
 
 
 def heading(metric: str) -> str:
-    """Return the name of a metric in the heading of a table or on an axis: box AP for box_ap."""
+    """Return the name of a metric in the heading of a table: box AP for box_ap. It is short, so that tables with many
+    measures fit a terminal; `named` spells it out."""
     return metric.replace("_ap", " AP") if metric.startswith(("box_ap", "mask_ap")) else metric
 
 

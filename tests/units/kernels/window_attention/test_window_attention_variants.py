@@ -104,4 +104,4 @@ def test_sides_that_no_kernel_supports_are_refused():
     assert not Side(8, 4, 2, 1, 4, 2).is_interlaced
     assert Side(8, 4, 2, 2, 1, 0).is_interlaced
     with pytest.raises(AssertionError, match="no kernel for"):
-        Side(8, 4, 2, 3, 1, 0).is_interlaced  # noqa: B018
+        _ = Side(8, 4, 2, 3, 1, 0).is_interlaced
