@@ -12,8 +12,8 @@ import patchword
 from patchword.core.geometry.objects import Targets
 from patchword.kernels.mask_paste import paste_binary_masks
 from patchword.layers.dense.detector import Detector
+from patchword.models.dense.backbones import dense_backbone
 from patchword.models.detection import create_detector
-from patchword.models.detection.backbones import dense_backbone
 from patchword.models.detection.config import RcnnConfig
 from patchword.objectives.detection.rules import detection_loss
 

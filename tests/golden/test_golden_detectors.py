@@ -8,9 +8,9 @@ import torch
 
 from patchword.kernels.mask_paste import paste_masks
 from patchword.layers.dense.selection import Proposals
+from patchword.objectives.detection.anchor_loss import AnchorLoss
 from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigner
 from patchword.objectives.detection.dense_loss import DenseLoss
-from patchword.objectives.detection.objective import DetectionLoss
 from patchword.objectives.detection.sampler import RandomSampler
 from patchword.objectives.detection.stage_loss import StageLoss
 from support.dense.detectors import cascade, golden_detector, mask_rcnn, one_stage
@@ -30,18 +30,18 @@ def built(system):
 def objective(system):
     everything = RandomSampler(EVERYTHING, 0.5)
     if system == "retinanet":
-        return DetectionLoss(DenseLoss(MaxIouAssigner(0.5, 0.4, "object"), "l1"))
+        return AnchorLoss(DenseLoss(MaxIouAssigner(0.5, 0.4, "object"), "l1"))
     if system == "atss":
-        return DetectionLoss(DenseLoss(AtssAssigner(), "giou", box_weight=2.0))
+        return AnchorLoss(DenseLoss(AtssAssigner(), "giou", box_weight=2.0))
     dense = MaxIouAssigner(0.7, 0.3, "object", min_low_quality_iou=0.3)
     if system == "mask_rcnn":
         stage = StageLoss(MaxIouAssigner(0.5, 0.5, "object", min_low_quality_iou=0.5), everything, "l1")
-        return DetectionLoss(DenseLoss(dense, "l1", everything), (stage,))
+        return AnchorLoss(DenseLoss(dense, "l1", everything), (stage,))
     stages = tuple(
         StageLoss(MaxIouAssigner(iou, iou, "none"), everything, "giou", box_weight=10.0, weight=weight)
         for iou, weight in ((0.5, 1.0), (0.6, 0.5), (0.7, 0.25))
     )
-    return DetectionLoss(DenseLoss(dense, "smooth_l1", everything, border=0.0), stages)
+    return AnchorLoss(DenseLoss(dense, "smooth_l1", everything, border=0.0), stages)
 
 
 def assert_near(found, expected, share=1e-5):

@@ -56,7 +56,7 @@ def detector_tree(card: Card, size: tuple[int, int] = SIZE) -> Part:
         outputs: dict[nn.Module, Any] = {}
         for module in detector.modules():
             module.register_forward_hook(lambda module, _, output: outputs.update({module: output}))
-        run_parts(detector, images, detector.proposer.rule.max_boxes, detector.rule.max_boxes)
+        run_parts(detector, images)
     return _part("", detector, outputs, tuple(images.shape))
 
 

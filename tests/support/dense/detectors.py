@@ -10,10 +10,10 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from patchword.core.geometry.objects import Targets
+from patchword.layers.dense.anchor_detector import AnchorDetector, Proposer
 from patchword.layers.dense.anchors import Anchors
 from patchword.layers.dense.box_coder import BoxCoder
 from patchword.layers.dense.dense_head import DenseHead
-from patchword.layers.dense.detector import Detector, Proposer
 from patchword.layers.dense.fpn import Fpn
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead, RoiPool
 from patchword.layers.dense.selection import Selection
@@ -72,7 +72,7 @@ def golden_detector(file: str, part: str = "") -> Golden:
     return Golden(tensors, config)
 
 
-def with_golden_weights(detector: Detector, golden: Golden) -> Detector:
+def with_golden_weights(detector: AnchorDetector, golden: Golden) -> AnchorDetector:
     """Load mmdet's tensors."""
     theirs = {name.removeprefix("weight."): one for name, one in golden.tensors.items() if name.startswith("weight.")}
     ours, unknown = mmdet.HEADS.to_ours(theirs)
@@ -97,24 +97,24 @@ def coder(*stds: float) -> BoxCoder:
 RESULTS = Selection(max_boxes=30, nms_threshold=0.5, score_threshold=0.1)
 
 
-def mask_rcnn(golden: Golden) -> Detector:
+def mask_rcnn(golden: Golden) -> AnchorDetector:
     neck = Fpn((8, 12, 16, 24), WIDTH, extra=1, extra_from="pool")
     box = BoxHead(RoiPool(STRIDES, 7), coder(0.1, 0.1, 0.2, 0.2), WIDTH, CLASSES, layers=2, hidden=32)
     mask = MaskHead(RoiPool(STRIDES, 14), WIDTH, CLASSES, inner=12)
-    return with_golden_weights(Detector(GivenMaps(), neck, proposer(), [box], [mask], RESULTS), golden)
+    return with_golden_weights(AnchorDetector(GivenMaps(), neck, proposer(), [box], [mask], RESULTS), golden)
 
 
-def cascade(golden: Golden) -> Detector:
+def cascade(golden: Golden) -> AnchorDetector:
     neck = Fpn((8, 12, 16, 24), WIDTH, extra=1, extra_from="pool")
     stds = [(0.1, 0.1, 0.2, 0.2), (0.05, 0.05, 0.1, 0.1), (0.033, 0.033, 0.067, 0.067)]
     pool = RoiPool(STRIDES, 7)
     sizes = {"layers": 1, "hidden": 32, "convolutions": 4, "inner": 12}
     boxes = [BoxHead(pool, coder(*each), WIDTH, CLASSES, **sizes) for each in stds]
     masks = [MaskHead(RoiPool(STRIDES, 14), WIDTH, CLASSES, inner=12) for _ in stds]
-    return with_golden_weights(Detector(GivenMaps(), neck, proposer(), boxes, masks, RESULTS), golden)
+    return with_golden_weights(AnchorDetector(GivenMaps(), neck, proposer(), boxes, masks, RESULTS), golden)
 
 
-def one_stage(golden: Golden, system: str) -> Detector:
+def one_stage(golden: Golden, system: str) -> AnchorDetector:
     is_atss, strides = system == "atss", (8, 16, 32, 64, 128)
     neck = Fpn((12, 16, 24), WIDTH, extra=2, extra_from="output" if is_atss else "input")
     lengths = tuple(
@@ -125,5 +125,5 @@ def one_stage(golden: Golden, system: str) -> Detector:
     head = DenseHead(WIDTH, CLASSES, anchors.per_cell, hidden=WIDTH, depth=4, shared=False, **given)
     rule = Selection(max_boxes=30, nms_threshold=0.6 if is_atss else 0.5, pre_nms_per_level=60, score_threshold=0.3)
     boxes = coder(0.1, 0.1, 0.2, 0.2) if is_atss else coder(1, 1, 1, 1)
-    detector = Detector(GivenMaps(), neck, Proposer(head, anchors, boxes, strides, rule))
+    detector = AnchorDetector(GivenMaps(), neck, Proposer(head, anchors, boxes, strides, rule))
     return with_golden_weights(detector, golden)

@@ -52,7 +52,7 @@ def torch_macs(given):
     with torch.device("meta"):
         detector, images = create_detector(given.model, **given.config).eval(), torch.empty(1, 3, *SIZE)
     with FlopCounterMode(display=False) as counter:
-        run_parts(detector, images, 1000, 100)
+        run_parts(detector, images)
     return counter.get_total_flops() // 2
 
 

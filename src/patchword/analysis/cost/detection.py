@@ -14,6 +14,7 @@ from patchword.analysis.cost.line import Call, Line
 from patchword.analysis.cost.rules import RULES, Rule
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
+from patchword.layers.dense.anchor_detector import AnchorDetector
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
 from patchword.models.detection import create_detector
@@ -119,16 +120,11 @@ def count_detector(card: Card, part: str = "", size: tuple[int, int] = SIZE) -> 
     names = [name for name, _ in detector.named_modules()]
     if part not in names:
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
-    boxes, masks = detector.proposer.rule.max_boxes, detector.rule.max_boxes
     shapes: list[tuple[int, int]] = []
-    calls = calls_of(detector, lambda: shapes.extend(run_parts(detector, images, boxes, masks)))
-    per_cell = detector.proposer.anchors.per_cell
-    strides = detector.proposer.strides
-    anchors = tuple(
-        LevelAnchors(_level(stride), stride, *shape, per_cell) for stride, shape in zip(strides, shapes, strict=True)
-    )
+    calls = calls_of(detector, lambda: shapes.extend(run_parts(detector, images)))
+    anchors = _level_anchors(detector, shapes)
     lines = tuple(line for line in _lines(detector, calls, anchors) if _is_below(line.part, part))
-    counts = boxes if detector.stages else 0, masks if detector.masks else 0
+    counts = _box_counts(detector)
     backbone = str(card.config["backbone"])
     cost = DetectorCost(card.model, part, tuple(images.shape), lines, backbone, anchors, *counts)
     expected = sum(parameter.numel() for parameter in detector.get_submodule(part).parameters())
@@ -156,9 +152,12 @@ def image_channels(detector: Detector) -> int:
     raise AssertionError("a backbone reads images")
 
 
-def run_parts(detector: Detector, images: Tensor, boxes: int, masks: int) -> list[tuple[int, int]]:
-    """Run all parts once, with boxes on the meta device; return the height and width of each level."""
-    levels = detector.features(images)
+def run_parts(detector: Detector, images: Tensor) -> list[tuple[int, int]]:
+    """Run all parts once on the meta device; return the height and width of each level. Heads read their most boxes."""
+    if not isinstance(detector, AnchorDetector):
+        detector(images)
+        return []
+    levels, (boxes, masks) = detector.features(images), _box_counts(detector)
     detector.proposer(levels)
     for stage in cast(Sequence[BoxHead], detector.stages):
         stage.pool = cast(Any, _NoPool(stage.pool.size))
@@ -167,6 +166,23 @@ def run_parts(detector: Detector, images: Tensor, boxes: int, masks: int) -> lis
         head.pool = cast(Any, _NoPool(head.pool.size))
         head(levels, images.new_empty(1, masks, 4), images.new_empty(1, masks, dtype=torch.long))
     return [(level.shape[-2], level.shape[-1]) for level in levels]
+
+
+def _level_anchors(detector: Detector, shapes: Sequence[tuple[int, int]]) -> tuple[LevelAnchors, ...]:
+    if not isinstance(detector, AnchorDetector):
+        return ()
+    per_cell, strides = detector.proposer.anchors.per_cell, detector.proposer.strides
+    return tuple(
+        LevelAnchors(_level(stride), stride, *shape, per_cell) for stride, shape in zip(strides, shapes, strict=True)
+    )
+
+
+def _box_counts(detector: Detector) -> tuple[int, int]:
+    """Return how many boxes each box head and each mask head reads; 0 if there is no such head."""
+    if not isinstance(detector, AnchorDetector):
+        return 0, 0
+    boxes, masks = detector.proposer.rule.max_boxes, detector.rule.max_boxes
+    return boxes if detector.stages else 0, masks if detector.masks else 0
 
 
 @dataclass(frozen=True)
@@ -180,6 +196,9 @@ class _NoPool:
 
 
 def _lines(detector: Detector, calls: dict[str, list[Call]], anchors: Sequence[LevelAnchors]) -> Iterable[Line]:
+    if not isinstance(detector, AnchorDetector):
+        yield from module_lines(detector, "", calls)
+        return
     yield from module_lines(detector.backbone, "backbone", calls)
     for line in module_lines(detector.neck, "neck", calls):
         yield replace(line, label=_neck_label(detector, line))
@@ -189,7 +208,7 @@ def _lines(detector: Detector, calls: dict[str, list[Call]], anchors: Sequence[L
     yield from module_lines(detector.masks, "masks", calls, rules)
 
 
-def _neck_label(detector: Detector, line: Line) -> str:
+def _neck_label(detector: AnchorDetector, line: Line) -> str:
     """Return e.g. "lateral of C3, convolution 1 x 1"."""
     _, kind, index = line.part.split(".")
     laterals = len(detector.neck.lateral)
@@ -199,7 +218,9 @@ def _neck_label(detector: Detector, line: Line) -> str:
     return f"{'lateral of ' + level.replace('P', 'C') if kind == 'lateral' else 'output ' + level}, {line.label}"
 
 
-def _head_lines(detector: Detector, calls: dict[str, list[Call]], anchors: Sequence[LevelAnchors]) -> Iterable[Line]:
+def _head_lines(
+    detector: AnchorDetector, calls: dict[str, list[Call]], anchors: Sequence[LevelAnchors]
+) -> Iterable[Line]:
     """Yield the lines of the dense head: every convolution runs on every level, with the same weights."""
     head, name = detector.proposer.head, "proposer.head"
     yield from level_scales(name, head)

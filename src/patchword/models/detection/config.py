@@ -1,53 +1,44 @@
 """The sizes of detectors."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from patchword.layers.dense.backbones import BatchNorms
+from patchword.models.dense.config import DenseConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectorConfig:
+class DetectorConfig(DenseConfig):
     """Sizes that all detectors have.
 
-    backbone: a model of the registry. backbone_fields: fields of its config to change, e.g. {"drop_path": 0.2}.
-    width: channels of the neck.
-    frozen: number of stages of the backbone that are not trained; None: one of a ResNet, none of a Transformer.
-    batch_norms: those of the backbone: with fixed statistics ("evaluate"), also without parameters ("buffers"), or not.
-    window_padding: whether tokens of a Swin attend to the padding of its windows (the authors' dense code, and its
-        weights) or not.
     min_size, max_size: an image is resized so that its shorter side has min_size pixels, unless its longer side then
         has more than max_size.
     max_detections: most objects per image.
-
-    Fields in which libraries differ; the defaults are mmdet's, and `load` sets those of a file.
-    rounded_anchors: round the corners of the anchors to integers (torchvision).
-    fitted_strides: anchors lie size of the padded image // cells apart (torchvision), not one stride.
-    clamp_below: limit how much smaller than its anchor a box may be (mmdet).
-    batch_norm_eps: of the batch norms of the backbone, if not its own (0 in torchvision's published weights).
     """
 
-    backbone: str = "resnet-50"
-    backbone_fields: Mapping[str, Any] = field(default_factory=dict)
-    classes: PositiveInt = 80
-    width: PositiveInt = 256
-    frozen: NonNegativeInt | None = None
-    batch_norms: BatchNorms = "evaluate"
-    window_padding: Literal["masked", "attended"] = "masked"
     min_size: PositiveInt = 800
     max_size: PositiveInt = 1333
     max_detections: PositiveInt = 100
-    rounded_anchors: bool = False
-    fitted_strides: bool = False
-    clamp_below: bool = True
-    batch_norm_eps: NonNegativeFloat | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class RcnnConfig(DetectorConfig):
+class AnchorConfig(DetectorConfig):
+    """Fields of detectors with anchors in which libraries differ; the defaults are mmdet's, and `load` sets those of a
+    file.
+
+    rounded_anchors: round the corners of the anchors to integers (torchvision).
+    fitted_strides: anchors lie size of the padded image // cells apart (torchvision), not one stride.
+    clamp_below: limit how much smaller than its anchor a box may be (mmdet).
+    """
+
+    rounded_anchors: bool = False
+    fitted_strides: bool = False
+    clamp_below: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RcnnConfig(AnchorConfig):
     """Sizes of Faster, Mask and Cascade R-CNN.
 
     convolutions, layers, hidden: 3x3 convolutions, linear layers and their width in a box head.
@@ -78,7 +69,7 @@ class RcnnConfig(DetectorConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneStageConfig(DetectorConfig):
+class OneStageConfig(AnchorConfig):
     """Sizes of RetinaNet and ATSS.
 
     depth: convolutions before the outputs. groups: of their group normalization, or 0 for none.

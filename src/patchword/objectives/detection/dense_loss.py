@@ -13,13 +13,12 @@ from patchword.core.geometry.objects import Targets, take
 from patchword.layers.dense.box_coder import BoxCoder
 from patchword.layers.dense.dense_head import DenseOutput
 from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigner
-from patchword.objectives.detection.losses import focal_loss, giou_loss
+from patchword.objectives.detection.losses import Losses, focal_loss, giou_loss
 from patchword.objectives.detection.sampler import RandomSampler
 from patchword.objectives.detection.shared_loss import ONE_PROCESS, SharedLoss
 
 BoxLoss = Literal["l1", "smooth_l1", "giou"]
 SMOOTH = 1 / 9  # below this difference, smooth L1 is quadratic
-Losses = dict[str, Tensor]
 
 
 @dataclass(frozen=True)

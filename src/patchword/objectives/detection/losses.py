@@ -5,7 +5,9 @@ from torch import Tensor
 from patchword.core.geometry.boxes import box_giou
 from patchword.layers.dense.focal_loss import focal_loss
 
-__all__ = ["focal_loss", "giou_loss"]
+__all__ = ["Losses", "focal_loss", "giou_loss"]
+
+Losses = dict[str, Tensor]
 
 
 def giou_loss(boxes: Tensor, targets: Tensor) -> Tensor:

@@ -1,72 +1,34 @@
 """The loss of a whole detector."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar
 
-import torch
 from torch import Tensor
 
 from patchword.core.geometry.objects import Targets
 from patchword.layers.dense.detector import Detector
-from patchword.layers.dense.roi_heads import BoxHead, MaskHead
-from patchword.layers.dense.selection import Proposals
-from patchword.objectives.detection.dense_loss import DenseLoss, Losses
+from patchword.objectives.detection.losses import Losses
 from patchword.objectives.detection.shared_loss import ONE_PROCESS, SharedLoss
-from patchword.objectives.detection.stage_loss import StageLoss, refined
+
+D = TypeVar("D", bound=Detector, contravariant=True)
 
 
 @dataclass(frozen=True)
-class DetectionLoss:
-    """How a detector learns.
+class DetectionLoss(ABC, Generic[D]):
+    """How detectors of one class learn."""
 
-    proposer: losses of the dense head. stages: losses of each box head, and of its mask head if there is one.
-    """
-
-    proposer: DenseLoss
-    stages: tuple[StageLoss, ...] = ()
-
-    def __call__(
-        self, detector: Detector, images: Tensor, targets: Targets, shared: SharedLoss = ONE_PROCESS
-    ) -> Losses:
+    def __call__(self, detector: D, images: Tensor, targets: Targets, shared: SharedLoss = ONE_PROCESS) -> Losses:
         """Return the losses of a batch by name; their sum is what a training step minimizes."""
         return self.on_levels(detector, detector.features(images), targets, shared)
 
+    @abstractmethod
     def on_levels(
-        self, detector: Detector, levels: Sequence[Tensor], targets: Targets, shared: SharedLoss = ONE_PROCESS
+        self, detector: D, levels: Sequence[Tensor], targets: Targets, shared: SharedLoss = ONE_PROCESS
     ) -> Losses:
-        """Return the losses from the maps of the neck."""
-        proposer = detector.proposer
-        output, anchors = proposer(levels), proposer.boxes(levels)
-        if not self.stages:
-            return self.proposer(output, anchors, proposer.coder, targets, shared)
-        one_class = replace(targets, labels=torch.zeros_like(targets.labels))
-        found = self.proposer(output, anchors, proposer.coder, one_class, shared)
-        with torch.no_grad():
-            proposals = proposer.propose(output, anchors, targets.sizes)
-        return _named("proposal", found) | self._stages(detector, levels, proposals, targets, shared)
+        """Return the losses from the maps of `detector.features`."""
 
-    def _stages(
-        self,
-        detector: Detector,
-        levels: Sequence[Tensor],
-        proposals: Proposals,
-        targets: Targets,
-        shared: SharedLoss,
-    ) -> Losses:
-        found: Losses = {}
-        heads = cast(Sequence[BoxHead], detector.stages)
-        for number, (rule, head) in enumerate(zip(self.stages, heads, strict=True)):
-            samples = rule.sample(proposals.boxes, proposals.valid, targets, shared)
-            logits, deltas = head(levels, samples.boxes)
-            losses = rule(head, logits, deltas, samples, targets, shared)
-            if detector.masks:
-                losses["mask"] = rule.mask(cast(MaskHead, detector.masks[number]), levels, samples, targets, shared)
-            found |= _named(f"stage_{number + 1}", losses) if len(heads) > 1 else losses
-            if number < len(heads) - 1:
-                proposals = refined(head, logits, deltas, samples, targets)
-        return found
-
-
-def _named(prefix: str, losses: Losses) -> Losses:
-    return {f"{prefix}_{name}": loss for name, loss in losses.items()}
+    def configured(self, config: Mapping[str, Any]) -> Self:
+        """Return the loss with the values that the config of a detector gives."""
+        return self

@@ -13,7 +13,8 @@ from patchword.layers.dense.mask_targets import mask_targets
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
 from patchword.layers.dense.selection import Proposals, leading_count
 from patchword.objectives.detection.assigners import MaxIouAssigner
-from patchword.objectives.detection.dense_loss import BoxLoss, Losses, box_losses
+from patchword.objectives.detection.dense_loss import BoxLoss, box_losses
+from patchword.objectives.detection.losses import Losses
 from patchword.objectives.detection.sampler import RandomSampler
 from patchword.objectives.detection.shared_loss import ONE_PROCESS, SharedLoss
 

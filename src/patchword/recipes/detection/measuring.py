@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ class HeldOutObjects:
     """Annotated images that are not trained on."""
 
     batches: DetectionBatches
-    rule: DetectionLoss
+    rule: DetectionLoss[Any]
 
     def validate(self, detector: Detector, precision: str, group: WorkSharing = SINGLE) -> Validation:
         """Return the loss, the box AP, and further measures."""

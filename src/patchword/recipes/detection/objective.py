@@ -24,7 +24,7 @@ class DetectionObjective:
     """Computes the loss of a batch. Counts that losses are divided by are those of all processes."""
 
     detector: Detector
-    rule: DetectionLoss
+    rule: DetectionLoss[Any]
 
     def __call__(self, piece: ObjectBatch, batch: Any) -> DetectionOutcome:
         """piece: a micro-batch, or the whole batch of this process. Micro-batches count by their number of images."""

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
@@ -14,13 +14,13 @@ from torch.export import Dim
 from patchword.core.errors import UserError
 from patchword.core.files import make_folder
 from patchword.layers.dense.detector import Detector
-from patchword.layers.dense.roi_heads import BoxHead
 from patchword.weights.export.detection_operations import detection_translations, onnx_operators
 from patchword.weights.export.export import Exported, publish
 from patchword.weights.export.formats import Onnx, quiet
 from patchword.weights.io.saving import describe
 
 TOLERANCE = 1e-3  # of boxes relative to the longer side of the image, of scores, and of probabilities of masks
+_LEVELS = 5  # of a pyramid: non-maximum suppression is within a level, or within a class
 MULTIPLE = 32  # images are padded to multiples of it
 # Detections that may differ: two scores or an overlap and its threshold can be equal up to rounding.
 MAX_UNMATCHED = 0.02
@@ -93,9 +93,7 @@ def export_detector(
 
 def spread_scores(detector: Detector) -> None:
     """Spread the scores of a detector with random weights: without detections, any file would agree with it."""
-    heads = cast(Sequence[BoxHead], detector.stages)
-    outputs: list[nn.Linear | nn.Conv2d] = [head.class_output for head in heads]
-    for layer in outputs or [detector.proposer.head.class_output]:
+    for layer in cast(list[nn.Linear | nn.Conv2d], detector.class_outputs()):
         nn.init.normal_(layer.weight, std=0.1)
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
@@ -133,7 +131,7 @@ def _write(
     dim: Any = None if batch else Dim("batch", min=1)
     shapes = None if batch else ({0: dim}, {0: dim})
     detector = module.detector
-    groups = max(len(detector.proposer.strides), int(detector.card.config["classes"]))
+    groups = max(_LEVELS, int(detector.card.config["classes"]))
     with quiet(), torch.no_grad(), onnx_operators(groups):
         program = torch.export.export(module, example, dynamic_shapes=shapes)
     with quiet(), torch.no_grad():
@@ -203,7 +201,7 @@ def _require(found: Comparison, tolerance: float, target: Path, reader: str) -> 
 
 
 def _notes(detector: Detector, batch: int | None, channels: int, height: int, width: int) -> dict[str, str]:
-    card, count, most = detector.card, batch or "batch", detector.rule.max_boxes
+    card, count, most = detector.card, batch or "batch", detector.card.config["max_detections"]
     colours = {1: "grey", 3: "red, green, blue"}.get(channels, f"{channels} channels")
     each = f"({count}, {most}"
     masks = f"; masks, float32 {each}, 28, 28): probability of each cell of the box" if detector.masks else ""

@@ -8,8 +8,8 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.layers.dense.detector import Detector
 from patchword.models import REGISTRY, backbone_of
+from patchword.models.dense.backbones import DenseBackbone, prepare, stages_of
 from patchword.models.detection import DETECTORS
-from patchword.models.detection.backbones import DenseBackbone, prepare, stages_of
 from patchword.models.registry import configured
 from patchword.weights.io.building import HEAD, RESIZING
 from patchword.weights.io.loading import open_weights

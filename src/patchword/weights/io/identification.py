@@ -9,8 +9,8 @@ import torch
 from patchword.core.card import Card, ConfigValue
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
+from patchword.models.dense.backbones import pixel_normalization
 from patchword.models.detection import DETECTORS
-from patchword.models.detection.backbones import pixel_normalization
 from patchword.models.registry import configured
 from patchword.weights.io.cards import card_from_dict
 from patchword.weights.io.preprocessing import authors_resize, read_normalization, read_resize

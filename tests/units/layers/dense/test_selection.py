@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from patchword.core.geometry.objects import Targets
-from patchword.layers.dense import detector as detector_module
+from patchword.layers.dense import anchor_detector as detector_module
 from patchword.layers.dense.selection import Proposals, leading_count
 from patchword.models.detection import create_detector
 from patchword.objectives.detection import stage_loss

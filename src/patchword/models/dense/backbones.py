@@ -1,4 +1,4 @@
-"""Models of the registry as backbones of detectors."""
+"""Models of the registry as backbones of detectors and segmenters."""
 
 from patchword.core.card import Normalization
 from patchword.core.errors import UserError
@@ -14,12 +14,12 @@ from patchword.layers.dense.backbones import (
 from patchword.layers.dense.padded_windows import attend_to_padding, has_windows
 from patchword.layers.pyramid import Backbone
 from patchword.models import REGISTRY, backbone_of
-from patchword.models.detection.config import DetectorConfig
+from patchword.models.dense.config import DenseConfig
 
 DenseBackbone = Backbone | NormedMaps | SimplePyramid
 
 
-def dense_backbone(c: DetectorConfig) -> DenseBackbone:
+def dense_backbone(c: DenseConfig) -> DenseBackbone:
     """Return the backbone, with newly initialized weights."""
     REGISTRY.require_images(c.backbone)
     backbone = backbone_of(REGISTRY.create(c.backbone, **c.backbone_fields), c.backbone)
@@ -37,7 +37,7 @@ def dense_backbone(c: DetectorConfig) -> DenseBackbone:
     return SimplePyramid(backbone)
 
 
-def prepare(backbone: Backbone, c: DetectorConfig) -> None:
+def prepare(backbone: Backbone, c: DenseConfig) -> None:
     """Change the stages of a classifier to those of a detector: frozen parts, batch norms, no [CLS], window padding."""
     convolutional = all(isinstance(stage, ConvStage) for stage in backbone.stages)
     freeze_stages(backbone, (1 if convolutional else 0) if c.frozen is None else c.frozen)
@@ -55,7 +55,7 @@ def stages_of(backbone: DenseBackbone) -> Backbone:
     return backbone if isinstance(backbone, Backbone) else backbone.backbone
 
 
-def pixel_normalization(c: DetectorConfig) -> Normalization:
+def pixel_normalization(c: DenseConfig) -> Normalization:
     """Return the input normalization of the backbone, which is that of the detector."""
     family = REGISTRY.find(c.backbone)[0]
     assert family.normalization is not None, "a backbone reads images"

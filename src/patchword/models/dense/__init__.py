@@ -1,0 +1,1 @@
+"""What detectors and segmenters share: models of the registry as their backbones."""

@@ -1,0 +1,18 @@
+"""A detector by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from patchword.layers.dense.detector import Detector
+from patchword.models.detection.config import DetectorConfig
+
+
+@dataclass(frozen=True)
+class DetectorFamily:
+    """A detector by name: its paper, its default sizes and the function that builds it."""
+
+    title: str
+    paper: str
+    config: DetectorConfig
+    build: Callable[[Any], Detector]
