@@ -1,0 +1,44 @@
+"""Pyramid pooling (Zhao et al., 2017): a map, together with means of its regions at several sizes."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patchword.core.errors import UserError
+from patchword.layers.dense.segmentation.blocks import ConvNormRelu, enlarge
+
+
+class PyramidPooling(nn.Module):
+    """Concatenates a map with its pooled, projected and enlarged versions, and fuses them by a 3x3 convolution.
+
+    scales: rows and columns of each pooled map.
+    """
+
+    def __init__(self, channels: int, width: int, scales: Sequence[int]) -> None:
+        super().__init__()
+        self.scales = tuple(scales)
+        self.pooled = nn.ModuleList(ConvNormRelu(channels, width, 1) for _ in scales)
+        self.fuse = ConvNormRelu(channels + len(self.scales) * width, width, 3)
+
+    def forward(self, feature_map: Tensor) -> Tensor:
+        """(batch, channels, rows, columns) -> (batch, width, rows, columns)"""
+        self._check(feature_map)
+        found = [feature_map]
+        for scale, project in zip(self.scales, self.pooled, strict=True):
+            pooled = project(F.adaptive_avg_pool2d(feature_map, scale))
+            found.append(enlarge(pooled, feature_map.shape[-2:]))
+        return cast(Tensor, self.fuse(torch.cat(found, dim=1)))
+
+    def _check(self, feature_map: Tensor) -> None:
+        """Refuse a batch norm over one value: the statistics of one image pooled to one cell."""
+        norms = [cast(ConvNormRelu, project).norm for project in self.pooled]
+        own = any(type(norm) is nn.BatchNorm2d and norm.training for norm in norms)
+        if own and feature_map.shape[0] * min(self.scales) ** 2 == 1:
+            raise UserError(
+                "pyramid pooling cannot be trained with one image per step",
+                expected="at least two images: a batch norm normalizes the mean of each image over the batch",
+                got="one image",
+            )

@@ -1,0 +1,1 @@
+"""Name tables of segmenters."""
