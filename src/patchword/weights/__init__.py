@@ -2,7 +2,7 @@
 
 from patchword.weights.creation import create
 from patchword.weights.io.backbone_weights import load_backbone
-from patchword.weights.io.loading import load, load_detector, load_model
+from patchword.weights.io.loading import load, load_detector, load_model, load_segmenter
 from patchword.weights.io.saving import save
 
-__all__ = ["create", "load", "load_backbone", "load_detector", "load_model", "save"]
+__all__ = ["create", "load", "load_backbone", "load_detector", "load_model", "load_segmenter", "save"]

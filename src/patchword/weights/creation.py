@@ -6,11 +6,13 @@ from typing import Literal, overload
 from patchword.core.card import ConfigValue
 from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.detector import Detector
+from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone
 from patchword.models import REGISTRY, backbone_of
 from patchword.models.catalogue import catalogue
 from patchword.models.detection import DETECTORS, DetectorName, create_detector
+from patchword.models.segmentation import SEGMENTERS, SegmenterName, create_segmenter
 from patchword.weights.hub.pretrained import find_checkpoint
 from patchword.weights.io.loading import load_model
 
@@ -25,6 +27,18 @@ def create(  # type: ignore[overload-overlap]  # a detector is no Model
     download: Literal[False] = False,
     **overrides: ConfigValue,
 ) -> Detector: ...
+
+
+@overload
+def create(  # type: ignore[overload-overlap]  # a segmenter is no Model
+    name: SegmenterName,
+    /,
+    *,
+    features: Literal[False] = False,
+    pretrained: Literal[False] = False,
+    download: Literal[False] = False,
+    **overrides: ConfigValue,
+) -> Segmenter: ...
 
 
 @overload
@@ -59,8 +73,8 @@ def create(
     pretrained: bool = False,
     download: bool = False,
     **overrides: ConfigValue,
-) -> Model | Backbone | Detector:
-    """Create a model of the registry, or a detector; any field of its config can be overridden.
+) -> Model | Backbone | Detector | Segmenter:
+    """Create a model of the registry, a detector or a segmenter; any field of its config can be overridden.
 
     name: e.g. "swin-tiny"; `help(patchword.create)` lists all with their fields, and `patchword.names` has a constant
         per model.
@@ -77,14 +91,16 @@ def create(
     (4, 8, 16, 32)
     >>> create("swin-tiny", pretrained=True, classes=10)
     >>> create("mask-rcnn", backbone="swin-tiny", classes=3)
+    >>> create("upernet", backbone="swin-tiny", classes=11)
     """
-    known = [*REGISTRY.names(), *DETECTORS]
+    known = [*REGISTRY.names(), *DETECTORS, *SEGMENTERS]
     if name not in known:
         raise UserError(f"no model is called {name!r}", hint=f"{nearest(name, known)} (`patchword models` lists all)")
-    if name in DETECTORS:
+    if name in DETECTORS or name in SEGMENTERS:
+        kind = "detector" if name in DETECTORS else "segmenter"
         if features or pretrained or download:
-            raise UserError(f"{name!r} is a detector, which has newly initialized weights", expected="sizes only")
-        return create_detector(name, **overrides)
+            raise UserError(f"{name!r} is a {kind}, which has newly initialized weights", expected="sizes only")
+        return create_detector(name, **overrides) if name in DETECTORS else create_segmenter(name, **overrides)
     if download and not pretrained:
         raise UserError("new weights need no download", expected="download=True together with pretrained=True")
     if pretrained:

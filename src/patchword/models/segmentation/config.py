@@ -19,12 +19,14 @@ class SegmenterConfig(DenseConfig):
 
     crop: side in pixels of the training crops and of the windows of sliding-window inference.
     head_dropout: dropout rate of whole channels before the logits.
+    deep_stem: a ResNet has three 3x3 convolutions as its stem (mmseg's ResNetV1c) instead of one of 7x7.
     """
 
     classes: PositiveInt = 150
     batch_norms: BatchNorms = "train"
     crop: PositiveInt = 512
     head_dropout: Rate = 0.1
+    deep_stem: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

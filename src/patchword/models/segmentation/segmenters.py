@@ -10,8 +10,9 @@ from patchword.layers.dense.fpn import Fpn
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.dense.segmentation.semantic_fpn import SemanticFpnHead
 from patchword.layers.dense.segmentation.upernet import FcnHead, UperNetHead
-from patchword.models.dense.backbones import dense_backbone, pixel_normalization
+from patchword.models.dense.backbones import pixel_normalization
 from patchword.models.registry import configured
+from patchword.models.segmentation.backbones import segmenter_backbone
 from patchword.models.segmentation.config import SegmenterFamily, SemanticFpnConfig, UperNetConfig
 
 SegmenterName = Literal["upernet", "semantic-fpn"]
@@ -19,7 +20,7 @@ SegmenterName = Literal["upernet", "semantic-fpn"]
 
 def build_upernet(c: UperNetConfig) -> Segmenter:
     """Build an UperNet. A backbone with three maps, such as CvT, has a pyramid of three levels."""
-    backbone = dense_backbone(c)
+    backbone = segmenter_backbone(c)
     head = UperNetHead(backbone.widths, c.width, c.classes, scales=c.scales, dropout=c.head_dropout)
     level = max(0, len(backbone.widths) - 2)
     auxiliary = (
@@ -32,7 +33,7 @@ def build_upernet(c: UperNetConfig) -> Segmenter:
 
 def build_semantic_fpn(c: SemanticFpnConfig) -> Segmenter:
     """Build a Semantic FPN."""
-    backbone = dense_backbone(c)
+    backbone = segmenter_backbone(c)
     neck = Fpn(backbone.widths, c.width, extra=0, extra_from="pool")
     head = SemanticFpnHead(backbone.strides, c.width, c.hidden, c.classes, dropout=c.head_dropout)
     return Segmenter(backbone, neck, head)

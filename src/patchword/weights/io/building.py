@@ -1,4 +1,4 @@
-"""Build models and detectors from weights that have been read."""
+"""Build models, detectors and segmenters from weights that have been read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -12,12 +12,15 @@ from patchword.core.card import Card, ConfigValue
 from patchword.core.errors import UserError, nearest
 from patchword.core.tensor_files import Tensors
 from patchword.layers.dense.detector import Detector
+from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model, ModuleWithCard
 from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY
+from patchword.models.dense.config import DenseConfig
 from patchword.models.detection import DETECTORS, create_detector
 from patchword.models.registry import configured
 from patchword.models.resize import fit_resolution
+from patchword.models.segmentation import SEGMENTERS, create_segmenter
 from patchword.weights.io.safety_checks import refuse_depth, refuse_nonfinite
 from patchword.weights.io.tensor_checks import TASK, check_encoder, check_tensors
 from patchword.weights.io.weight_source import WeightSource
@@ -54,17 +57,34 @@ def build_detector(source: WeightSource, card: Card, overrides: Mapping[str, Con
     Frozen stages of the backbone stay frozen. With another number of classes, the layers whose shape depends on it are
     newly initialized.
     """
-    card = replace(card, config=asdict(configured(card.model, DETECTORS[card.model].config, card.config)))
+    return _build_dense(create_detector, DETECTORS[card.model].config, source, card, overrides, path)
+
+
+def build_segmenter(source: WeightSource, card: Card, overrides: Mapping[str, ConfigValue], path: Path) -> Segmenter:
+    """Return the segmenter of the card in float32 and evaluation mode, as `build_detector` does with a detector."""
+    return _build_dense(create_segmenter, SEGMENTERS[card.model].config, source, card, overrides, path)
+
+
+def _build_dense(
+    create: Callable[..., Built],
+    config: DenseConfig,
+    source: WeightSource,
+    card: Card,
+    overrides: Mapping[str, ConfigValue],
+    path: Path,
+) -> Built:
+    """Return the detector or the segmenter. config: the default sizes, for fields that an older card does not have."""
+    card = replace(card, config=asdict(configured(card.model, config, card.config)))
     wanted = _checked_fields(source, card, overrides, path)
     refuse_depth(wanted["backbone_fields"], len(source.ours), path)
     same_classes = {**wanted, "classes": card.config["classes"]}
     same_image = {**same_classes, "backbone_fields": card.config["backbone_fields"]}
-    saved, new = (meta_module(create_detector, card.model, config, path) for config in (same_image, same_classes))
+    saved, new = (meta_module(create, card.model, fields, path) for fields in (same_image, same_classes))
     fitted = _fit(source.ours, saved, new)
     check_tensors(fitted, new, path, source.unknown)
     if wanted["classes"] != card.config["classes"]:
         card = replace(card, labels=())
-        new = create_detector(card.model, **wanted)
+        new = create(card.model, **wanted)
         fitted = {
             name: fitted[name] if fitted[name].shape == fresh.shape else fresh
             for name, fresh in new.state_dict().items()
@@ -73,7 +93,7 @@ def build_detector(source: WeightSource, card: Card, overrides: Mapping[str, Con
 
 
 def meta_module(create: Callable[..., Built], name: str, config: Mapping[str, Any], path: Path) -> Built:
-    """Create a model or a detector on the meta device; impossible sizes are an error of the config."""
+    """Create a model, a detector or a segmenter on the meta device; impossible sizes are an error of the config."""
     try:
         with torch.device("meta"):
             return create(name, **config)

@@ -10,9 +10,9 @@ from patchword.core.card import Card, ConfigValue
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.dense.backbones import pixel_normalization
-from patchword.models.detection import DETECTORS
 from patchword.models.registry import configured
 from patchword.weights.io.cards import card_from_dict
+from patchword.weights.io.dense_families import DENSE
 from patchword.weights.io.preprocessing import authors_resize, read_normalization, read_resize
 from patchword.weights.io.weight_source import WeightSource
 from patchword.weights.names.closest import closest
@@ -22,11 +22,11 @@ def identify(source: WeightSource, model: str | None, overrides: Mapping[str, Co
     """Identify the model of the tensors: by its card, by the other library's config, or by the shapes."""
     if source.config.get("library") == "patchword":
         card = card_from_dict(source.config)
-        if DETECTORS.keys() & {model, card.model}:
+        if DENSE.keys() & {model, card.model}:
             _refuse_another(model, card.model)
         return replace(card, model=model) if model else card
-    if source.layout.family in DETECTORS:
-        return _identify_detector(source, model)
+    if source.layout.family in DENSE:
+        return _identify_dense(source, model)
     shapes = {name: tuple(tensor.shape) for name, tensor in source.ours.items()}
     declared = source.layout.read_config(source.config) if source.config else {}
     fields = {**source.layout.sizes(shapes), **source.layout.implied, **declared}
@@ -53,15 +53,18 @@ def identify(source: WeightSource, model: str | None, overrides: Mapping[str, Co
     return card
 
 
-def _identify_detector(source: WeightSource, model: str | None) -> Card:
-    """Identify a detector of another library by its tensors."""
+def _identify_dense(source: WeightSource, model: str | None) -> Card:
+    """Identify a detector or a segmenter of another library by its tensors, and its config if there is one."""
     name = source.layout.family
     _refuse_another(model, name)
     shapes = {key: tuple(tensor.shape) for key, tensor in source.ours.items()}
-    known = asdict(DETECTORS[name].config)
-    fields = {**source.layout.sizes(shapes), **source.layout.implied}
-    config = configured(name, DETECTORS[name].config, {key: value for key, value in fields.items() if key in known})
-    return Card(name, asdict(config), _labels(source.config), pixel_normalization(config))
+    default = DENSE[name].config
+    known = asdict(default)
+    declared = source.layout.read_config(source.config) if source.config else {}
+    fields = {**source.layout.sizes(shapes), **source.layout.implied, **declared}
+    config = configured(name, default, {key: value for key, value in fields.items() if key in known})
+    normalization = read_normalization(source.preprocessor, source.config.get("pretrained_cfg") or {})
+    return Card(name, asdict(config), _labels(source.config), normalization or pixel_normalization(config))
 
 
 def _refuse_another(model: str | None, found: str) -> None:

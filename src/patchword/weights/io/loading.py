@@ -8,12 +8,14 @@ from typing import overload
 from patchword.core.card import Card, ConfigValue
 from patchword.core.errors import AmbiguityWarning, UserError
 from patchword.layers.dense.detector import Detector
+from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
 from patchword.models.detection import DETECTORS, DetectorName
+from patchword.models.segmentation import SEGMENTERS, SegmenterName
 from patchword.weights.hub.cache import local_path
 from patchword.weights.hub.download import fetch
 from patchword.weights.hub.name import HubName, is_hub_name
-from patchword.weights.io.building import build_detector, build_model
+from patchword.weights.io.building import build_detector, build_model, build_segmenter
 from patchword.weights.io.identification import identify
 from patchword.weights.io.weight_source import WeightSource, read_file, read_folder
 
@@ -26,14 +28,20 @@ def load(  # a detector by position, so that **overrides of any type do not matc
 
 @overload
 def load(
+    source: str | Path, model: SegmenterName, /, *, download: bool = False, **overrides: ConfigValue
+) -> Segmenter: ...
+
+
+@overload
+def load(
     source: str | Path, model: str | None = None, *, download: bool = False, **overrides: ConfigValue
 ) -> Model: ...
 
 
 def load(  # type: ignore[misc]  # of the first signature, no override is called source or model
     source: str | Path, model: str | None = None, *, download: bool = False, **overrides: ConfigValue
-) -> Model | Detector:
-    """Load a model, or a detector, in float32 and evaluation mode.
+) -> Model | Detector | Segmenter:
+    """Load a model, a detector or a segmenter in float32 and evaluation mode.
 
     source: a run folder, a folder written by `save`, a Hugging Face folder, or one .safetensors file with our tensor
         names, Hugging Face's, timm's or the authors'; or one .npz file of the authors of ViT or Mixer; or one .hdf5
@@ -42,18 +50,20 @@ def load(  # type: ignore[misc]  # of the first signature, no override is called
     model: the registry name; needed only if it cannot be inferred from the source. A file without a config does not
         contain the number of heads: it is taken from the model of the same width, depth and hidden width, if any.
     overrides: config fields to change, e.g. image=384; position tables are resized. With classes=... or head=... the
-        model gets a newly initialised head, unless the source already has this head. A detector with another number
-        of classes gets new layers where the number of outputs depends on it.
+        model gets a newly initialised head, unless the source already has this head. A detector or a segmenter
+        with another number of classes gets new layers where the number of outputs depends on it.
     download: fetch a model of the hub that is not in the cache; without it nothing is requested from the network.
     """
     opened = open_weights(source, model, download=download, **overrides)
+    if opened.is_segmenter:
+        return opened.build_segmenter(**overrides)
     return opened.build_detector(**overrides) if opened.is_detector else opened.build(**overrides)
 
 
 def load_model(
     source: str | Path, model: str | None = None, *, download: bool = False, **overrides: ConfigValue
 ) -> Model:
-    """Load a model as `load` does; a detector is an error."""
+    """Load a model as `load` does; a detector or a segmenter is an error."""
     return open_weights(source, model, download=download, **overrides).build(**overrides)
 
 
@@ -62,6 +72,13 @@ def load_detector(
 ) -> Detector:
     """Load a detector as `load` does; any other model is an error."""
     return open_weights(source, model, download=download, **overrides).build_detector(**overrides)
+
+
+def load_segmenter(
+    source: str | Path, model: str | None = None, *, download: bool = False, **overrides: ConfigValue
+) -> Segmenter:
+    """Load a segmenter as `load` does; any other model is an error."""
+    return open_weights(source, model, download=download, **overrides).build_segmenter(**overrides)
 
 
 def open_weights(
@@ -92,10 +109,16 @@ class OpenWeights:
         """True if these are the weights of a detector."""
         return self.card.model in DETECTORS
 
+    @property
+    def is_segmenter(self) -> bool:
+        """True if these are the weights of a segmenter."""
+        return self.card.model in SEGMENTERS
+
     def build(self, **overrides: ConfigValue) -> Model:
         """Return the model in float32 and evaluation mode; `load` describes the overrides."""
-        if self.is_detector:
-            raise UserError(f"{self.path} has the weights of a detector, {self.card.model!r}", expected="another model")
+        if self.is_detector or self.is_segmenter:
+            kind = "detector" if self.is_detector else "segmenter"
+            raise UserError(f"{self.path} has the weights of a {kind}, {self.card.model!r}", expected="another model")
         return build_model(self.source, self.card, overrides, self.path)
 
     def build_detector(self, **overrides: ConfigValue) -> Detector:
@@ -104,3 +127,10 @@ class OpenWeights:
             known = ", ".join(DETECTORS)
             raise UserError(f"{self.path} has no detector", expected=f"one of {known}", got=repr(self.card.model))
         return build_detector(self.source, self.card, overrides, self.path)
+
+    def build_segmenter(self, **overrides: ConfigValue) -> Segmenter:
+        """Return the segmenter in float32 and evaluation mode; `load` describes the overrides."""
+        if not self.is_segmenter:
+            known = ", ".join(SEGMENTERS)
+            raise UserError(f"{self.path} has no segmenter", expected=f"one of {known}", got=repr(self.card.model))
+        return build_segmenter(self.source, self.card, overrides, self.path)

@@ -12,13 +12,13 @@ from patchword.core.tensor_files import write_tensors
 from patchword.layers.model import ModuleWithCard
 from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY
-from patchword.models.detection import DETECTORS
+from patchword.weights.io.dense_families import DENSE
 from patchword.weights.io.preprocessing import PILLOW
 from patchword.weights.io.weight_source import WEIGHT_FILES
 from patchword.weights.names import layouts
 from patchword.weights.names.name_table import Layout
 
-Library = Literal["patchword", "huggingface", "timm", "authors"]
+Library = Literal["patchword", "huggingface", "timm", "authors", "mmseg"]
 
 
 def save(model: ModuleWithCard, folder: str | Path, layout: Library = "patchword") -> Path:
@@ -40,7 +40,7 @@ def save(model: ModuleWithCard, folder: str | Path, layout: Library = "patchword
         tensors = table.to_theirs(without_ranges(tensors))
         config = table.write_config(card)
         metadata = {"format": "pt"}
-        if layout == "huggingface" and REGISTRY.reads_images(card.model):
+        if layout == "huggingface" and (card.model in DENSE or REGISTRY.reads_images(card.model)):
             write_json(target / "preprocessor_config.json", _preprocessor(card, table))
             beside.add("preprocessor_config.json")
     write_tensors(target / file, tensors, metadata)
@@ -58,13 +58,13 @@ def describe(card: Card) -> dict[str, Any]:
 
 def _table(library: str, card: Card) -> Layout:
     """Return the layout of a library for this model, or raise an error that lists what the library cannot express."""
-    family = card.model if card.model in DETECTORS else REGISTRY.find(card.model)[0].name
+    family = card.model if card.model in DENSE else REGISTRY.find(card.model)[0].name
     known = {"patchword", *(table.library for table in layouts.LAYOUTS)}
     if library not in known:
         raise UserError(f"unknown layout {library!r}", hint=nearest(library, known))
     differences: dict[str, Any] = {}
     for table in layouts.LAYOUTS:
-        if table.library == library and family in (table.family, *table.also_for):
+        if table.library == library and table.writes(family, card):
             config = {**table.needs, **card.config}
             differences = {field: value for field, value in table.needs.items() if config[field] != value}
             if not differences:
@@ -78,7 +78,7 @@ def _table(library: str, card: Card) -> Layout:
 
 
 def _preprocessor(card: Card, table: Layout) -> dict[str, Any]:
-    image = card.config["image"]
+    image = card.config["crop"] if card.model in DENSE else card.config["image"]
     height, width = (image, image) if isinstance(image, int) else image
     return {
         "image_processor_type": table.processor,

@@ -1,11 +1,15 @@
 """The list of all name tables; a new family adds one line."""
 
 from patchword.weights.names.detection import mmdet, torchvision
+from patchword.weights.names.segmentation import huggingface, mmseg, torchvision_segmentation
 from patchword.weights.names.text import albert, bert, bigbird, distilbert, ernie, gpt, grover, mobilebert, roberta, xlm
 from patchword.weights.names.vision import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
 
 # The first layout whose distinct names are all in a file is used.
 LAYOUTS = (
+    *mmseg.LAYOUTS,  # before mmdet, whose neck has the same names
+    *huggingface.LAYOUTS,
+    *torchvision_segmentation.LAYOUTS,
     *mmdet.LAYOUTS,
     *torchvision.LAYOUTS,
     *vit.LAYOUTS,

@@ -75,6 +75,10 @@ class Layout:
         """Return this layout with the fields of the card that their shapes depend on."""
         return self
 
+    def writes(self, family: str, card: Card) -> bool:
+        """True if models of this family can be written under these names."""
+        return family in (self.family, *self.also_for)
+
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
         """Return the tensors under our names, and the unknown names; the first row that matches a name is used."""
         ours: Tensors = {}

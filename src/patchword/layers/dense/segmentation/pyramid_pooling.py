@@ -25,20 +25,18 @@ class PyramidPooling(nn.Module):
 
     def forward(self, feature_map: Tensor) -> Tensor:
         """(batch, channels, rows, columns) -> (batch, width, rows, columns)"""
-        self._check(feature_map)
-        found = [feature_map]
-        for scale, project in zip(self.scales, self.pooled, strict=True):
-            pooled = project(F.adaptive_avg_pool2d(feature_map, scale))
-            found.append(enlarge(pooled, feature_map.shape[-2:]))
-        return cast(Tensor, self.fuse(torch.cat(found, dim=1)))
-
-    def _check(self, feature_map: Tensor) -> None:
-        """Refuse a batch norm over one value: the statistics of one image pooled to one cell."""
-        norms = [cast(ConvNormRelu, project).norm for project in self.pooled]
-        own = any(type(norm) is nn.BatchNorm2d and norm.training for norm in norms)
-        if own and feature_map.shape[0] * min(self.scales) ** 2 == 1:
+        try:
+            pooled = [
+                project(F.adaptive_avg_pool2d(feature_map, scale))
+                for scale, project in zip(self.scales, self.pooled, strict=True)
+            ]
+        except ValueError as error:  # of a batch norm in training
+            if feature_map.shape[0] > 1:
+                raise
             raise UserError(
                 "pyramid pooling cannot be trained with one image per step",
                 expected="at least two images: a batch norm normalizes the mean of each image over the batch",
-                got="one image",
-            )
+                got=str(error),
+            ) from None
+        enlarged = [enlarge(each, feature_map.shape[-2:]) for each in pooled]
+        return cast(Tensor, self.fuse(torch.cat([feature_map, *enlarged], dim=1)))

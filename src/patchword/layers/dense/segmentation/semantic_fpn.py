@@ -1,4 +1,4 @@
-"""The head of Semantic FPN (Kirillov et al., 2019): the levels of a feature pyramid, enlarged step by step and added."""
+"""The head of Semantic FPN (Kirillov et al., 2019): enlarges the levels of a pyramid step by step and adds them."""
 
 from collections.abc import Sequence
 from math import log2

@@ -42,7 +42,10 @@ class UperNetHead(nn.Module):
 
 
 class FcnHead(nn.Module):
-    """A 3x3 convolution and the logits, on one map of the backbone: the auxiliary head of UperNet. level: of the map."""
+    """The auxiliary head of UperNet: a 3x3 convolution and the logits, on one map of the backbone.
+
+    level: index of the map.
+    """
 
     def __init__(self, channels: int, width: int, classes: int, *, level: int, dropout: float) -> None:
         super().__init__()

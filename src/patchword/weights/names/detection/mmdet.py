@@ -89,16 +89,25 @@ def _resnet_sizes(shapes: Shapes) -> dict[str, Any]:
     return detector_sizes(shapes, backbone_sizes("resnet", shapes, "backbone.", resnet.sizes))
 
 
-def _swin_rows() -> tuple[Row, ...]:
-    """Return the rows of Swin, whose attention is inside a module that pads the map."""
+def attended_swin_rows() -> tuple[Row, ...]:
+    """Return the rows of Swin, whose attention is inside a module that pads the map; mmseg's are the same."""
     stages = with_prefix(official_rows(merge=0, head="head.{p}"), "backbone.backbone.", "backbone.")
-    padded = [Row(row.ours.replace(_INNER, _PADDED), row.theirs) for row in stages]
-    return (*padded, *rows(("backbone.norms.{i}.{p}", "backbone.norm{i}.{p}")))
+    return padded_rows(stages) + rows(("backbone.norms.{i}.{p}", "backbone.norm{i}.{p}"))
+
+
+def padded_rows(table: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Return the rows of a Swin for one whose attention is inside a module that pads the map."""
+    return tuple(Row(row.ours.replace(_INNER, _PADDED), row.theirs) for row in table)
+
+
+def attended_swin_sizes(shapes: Shapes) -> dict[str, Any]:
+    """Infer the fields `backbone` and `backbone_fields` of a Swin."""
+    plain = {name.replace(_PADDED, _INNER): shape for name, shape in shapes.items()}
+    return backbone_sizes("swin", plain, "backbone.backbone.", swin.sizes)
 
 
 def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
-    plain = {name.replace(_PADDED, _INNER): shape for name, shape in shapes.items()}
-    return detector_sizes(shapes, backbone_sizes("swin", plain, "backbone.backbone.", swin.sizes))
+    return detector_sizes(shapes, attended_swin_sizes(shapes))
 
 
 _INNER, _PADDED = ".attention.sublayer.", ".attention.sublayer.attention."
@@ -116,7 +125,7 @@ LAYOUTS = (
         _resnet_sizes,
     ),
     _layout(
-        _swin_rows() + _head_rows(),
+        attended_swin_rows() + _head_rows(),
         ("backbone.layers.0.blocks.0.attn.relative_position_bias_table", _NECK),
         _swin_sizes,
         {"window_padding": "attended"},

@@ -61,7 +61,7 @@ def _write_timm(card: Card) -> dict[str, Any]:
     return timm_config(card, architecture, _widths(card)[-1] * EXPANSION[kind], arguments)
 
 
-def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+def read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     """Read Hugging Face's config: sizes follow from the shapes, strides only from the config."""
     known = {"hidden_act": ("relu", "relu"), "downsample_in_first_stage": (False, False)}
     if config.get("layer_type", "bottleneck") == "bottleneck":
@@ -70,7 +70,8 @@ def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     return read_huggingface_image(config)
 
 
-def _write_huggingface(card: Card) -> dict[str, Any]:
+def write_huggingface_config(card: Card) -> dict[str, Any]:
+    """Write transformers' config."""
     kind = card.config["block"]
     stem, widths = card.config["width"], [width * EXPANSION[kind] for width in _widths(card)]
     others = {"layer_type": kind, "downsample_in_bottleneck": False}
@@ -94,8 +95,8 @@ LAYOUTS = (
         huggingface_rows("resnet", layers=(0, 1, 2)),
         ("resnet.embedder.embedder.convolution.weight",),
         sizes,
-        read_config=_read_huggingface,
-        write_config=_write_huggingface,
+        read_config=read_huggingface,
+        write_config=write_huggingface_config,
         needs={"patch": 4},
     ),
 )

@@ -47,7 +47,7 @@ _OFFICIAL: _Names = (
     "mlp.fc2.{p}",
 )
 # What Hugging Face calls the tensors of a block: in files, and in the memory of transformers 5.
-_IN_FILES: _Names = (
+IN_FILES: _Names = (
     "layernorm_before.{p}",
     tuple(f"attention.self.{part}.{{p}}" for part in ("query", "key", "value")),
     "attention.self.relative_position_bias_table",
@@ -56,7 +56,7 @@ _IN_FILES: _Names = (
     "intermediate.dense.{p}",
     "output.dense.{p}",
 )
-_IN_MEMORY: _Names = (
+IN_MEMORY: _Names = (
     "layernorm_before.{p}",
     tuple(f"attention.{part}_proj.{{p}}" for part in "qkv"),
     "attention.relative_position_bias.relative_position_bias_table",
@@ -91,7 +91,8 @@ def official_rows(merge: int, head: str) -> tuple[Row, ...]:
     ) + _stage_rows("layers", _OFFICIAL, merge)
 
 
-def _huggingface_rows(block: _Names) -> tuple[Row, ...]:
+def huggingface_rows(block: _Names) -> tuple[Row, ...]:
+    """Return the rows of transformers' names. block: `IN_FILES` or `IN_MEMORY`."""
     return rows(
         ("stages.0.stem.patches.{p}", "swin.embeddings.patch_embeddings.projection.{p}"),
         ("stages.0.stem.norm.{p}", "swin.embeddings.norm.{p}"),
@@ -123,7 +124,7 @@ _FIELDS = {
     "attention_dropout": "attn_drop_rate",
 }
 _IN_TIMM = {**_FIELDS, "dropout": "proj_drop_rate"}
-_IN_HUGGINGFACE = {
+IN_HUGGINGFACE = {
     **_FIELDS,
     "image": "image_size",
     "channels": "num_channels",
@@ -144,13 +145,14 @@ def _write_timm(card: Card) -> dict[str, Any]:
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
     _check_shifts(card, "transformers' Swin")
-    return huggingface_config(card, "SwinForImageClassification", "swin", write_fields(card, _IN_HUGGINGFACE))
+    return huggingface_config(card, "SwinForImageClassification", "swin", write_fields(card, IN_HUGGINGFACE))
 
 
-def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+def read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Read our fields from transformers' config."""
     known = {"hidden_act": ("gelu", "gelu"), "qkv_bias": (True, True), "layer_norm_eps": (1e-5, 1e-5)}
     require("Swin", config, {**known, "use_absolute_embeddings": (False, False)})
-    return read_fields(config, _IN_HUGGINGFACE)
+    return read_fields(config, IN_HUGGINGFACE)
 
 
 def _unit(card: Card) -> int:
@@ -178,7 +180,7 @@ _huggingface = partial(
     _layout,
     "huggingface",
     dropped=buffers("swin.encoder.layers", "attention.self.relative_position_index"),
-    read_config=_read_huggingface,
+    read_config=read_huggingface,
 )
 _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
 
@@ -199,12 +201,12 @@ LAYOUTS = (
         write_config=_write_timm,
     ),
     _huggingface(
-        table=_huggingface_rows(_IN_FILES),
+        table=huggingface_rows(IN_FILES),
         distinct=("swin.encoder.layers.0.blocks.0.attention.self.relative_position_bias_table",),
         write_config=_write_huggingface,
     ),
     _huggingface(
-        table=_huggingface_rows(_IN_MEMORY),
+        table=huggingface_rows(IN_MEMORY),
         distinct=("swin.encoder.layers.0.blocks.0.attention.q_proj.weight",),
     ),
 )
