@@ -1,0 +1,1 @@
+"""Detectors whose objects are answers to learned queries, without anchors."""

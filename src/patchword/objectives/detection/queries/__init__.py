@@ -1,0 +1,1 @@
+"""Losses of detectors with queries: each object is matched with one query."""
