@@ -4,17 +4,30 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.export import Dim
 from torch.utils.flop_counter import FlopCounterMode
 
 from patchword.core.geometry.objects import Targets
+from patchword.layers.dense.anchor_detector import AnchorDetector
 from patchword.models.detection import DETECTORS, create_detector
 from patchword.objectives.detection.rules import LOSSES, detection_loss
 from patchword.objectives.detection.shared_loss import SharedLoss
+from patchword.weights.export.detection import DetectorOutputs
 from support.dense.keys import seeded_keys
 
 CLASSES = 3
 SMALL = {"backbone": "resnet-18", "backbone_fields": {"width": 8}, "classes": CLASSES, "frozen": 0}
 RCNN, ONE_STAGE = {"width": 16, "hidden": 16}, {"width": 64}
+DETR = {"width": 16, "hidden": 16, "heads": 2, "encoder_depth": 1, "decoder_depth": 2}
+DETR |= {"queries": 8, "max_detections": 8}
+FIELDS = {"detr": DETR}
+# The input of DETR's decoder is zero, and so are biases at first: its first self-attention and its norm return zeros.
+FIRST = "decoder.blocks.0.attention"
+ZERO = {
+    f"{FIRST}.norm.weight",
+    f"{FIRST}.sublayer.output.weight",
+    *(f"{FIRST}.sublayer.projection.{kind}" for kind in ("query_key.weight", "query_key.bias", "value.weight")),
+}
 PARAMETERS = {  # counted with mmdet's code
     ("mask-rcnn", "resnet-50"): 44_396_336,
     ("mask-rcnn", "swin-tiny"): 47_794_602,
@@ -24,6 +37,7 @@ PARAMETERS = {  # counted with mmdet's code
     ("atss", "resnet-50"): 32_295_322,
     ("atss", "swin-tiny"): 35_734_548,
     ("retinanet", "resnet-50"): 37_968_692,
+    ("detr", "resnet-50"): 41_524_768,  # counted with the authors' code
 }
 SLOW = ("faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet")
 GMACS = {  # by mmdet's convention, see macs_of
@@ -55,9 +69,10 @@ def name(request):
 def small(name):
     """A small detector with few proposals."""
     torch.manual_seed(0)
-    detector = create_detector(name, **SMALL, **(RCNN if "rcnn" in name else ONE_STAGE))
-    detector.proposer.rule = replace(detector.proposer.rule, max_boxes=20)
-    detector.proposer.training_rule = replace(detector.proposer.training_rule, max_boxes=40)
+    detector = create_detector(name, **SMALL, **FIELDS.get(name, RCNN if "rcnn" in name else ONE_STAGE))
+    if isinstance(detector, AnchorDetector):
+        detector.proposer.rule = replace(detector.proposer.rule, max_boxes=20)
+        detector.proposer.training_rule = replace(detector.proposer.training_rule, max_boxes=40)
     return detector
 
 
@@ -143,10 +158,13 @@ def test_every_weight_gets_a_gradient(name):
     total_loss(detector, targets((6, 9))).backward()
     unused = {key for key, one in detector.named_parameters() if one.grad is None or not one.grad.any()}
     coarse = {f"neck.output.{level}.{kind}" for level in (2, 3) for kind in ("weight", "bias")}
-    assert unused <= (coarse if "rcnn" in name else set())  # no box is large enough for these levels
+    if name == "detr":
+        assert unused == ZERO
+    else:
+        assert unused <= (coarse if "rcnn" in name else set())  # no box is large enough for these levels
 
 
-@pytest.mark.parametrize("name", ["retinanet", "atss"])  # other detectors draw a random key per box
+@pytest.mark.parametrize("name", ["retinanet", "atss", "detr"])  # other detectors draw a random key per box
 def test_padding_of_targets_does_not_change_the_loss(name):
     detector, given = small(name).eval(), targets((2, 3))
     wide = Targets(
@@ -159,7 +177,7 @@ def test_padding_of_targets_does_not_change_the_loss(name):
     assert torch.equal(total_loss(detector, given), total_loss(detector, wide))
 
 
-@pytest.mark.parametrize("name", ["atss", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)])
+@pytest.mark.parametrize("name", ["atss", "detr", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)])
 @torch.no_grad()
 def test_detecting_compiles_as_one_graph(name):
     detector = small(name).eval()
@@ -178,3 +196,24 @@ def test_any_backbone(backbone):
     detector = create_detector("mask-rcnn", backbone=backbone, **fields).eval()
     found = detector(torch.randn(1, 1, 48, 64))
     assert found.masks.shape[-2:] == (28, 28)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.no_grad()
+def test_any_backbone_of_a_detr(backbone):
+    fields = {**DETR, "classes": 2, "backbone_fields": BACKBONES[backbone]}
+    found = create_detector("detr", backbone=backbone, **fields).eval()(torch.randn(1, 1, 48, 64))
+    assert found.boxes.shape == (1, 8, 4)
+    assert found.valid.all()
+
+
+@torch.no_grad()
+def test_a_detr_is_exported():
+    detector = small("detr").eval()
+    images, sizes = torch.randn(2, 3, 64, 64), torch.tensor([[64, 64], [40, 50]])
+    program = torch.export.export(
+        DetectorOutputs(detector), (images, sizes), dynamic_shapes=({0: Dim("batch")}, {0: Dim("batch")})
+    )
+    more = torch.randn(3, 3, 64, 64), torch.tensor([[64, 64], [40, 50], [64, 33]])
+    for found, expected in zip(program.module()(*more), DetectorOutputs(detector)(*more), strict=True):
+        assert torch.allclose(found, expected, atol=1e-5)

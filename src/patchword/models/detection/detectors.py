@@ -9,11 +9,12 @@ from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.detector import Detector
 from patchword.models.dense.backbones import pixel_normalization
 from patchword.models.detection.anchor_detectors import ANCHOR_DETECTORS
+from patchword.models.detection.detr import DETR
 from patchword.models.detection.family import DetectorFamily
 from patchword.models.registry import configured
 
-DetectorName = Literal["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "atss"]
-DETECTORS: Mapping[str, DetectorFamily] = {**ANCHOR_DETECTORS}  # the names above
+DetectorName = Literal["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "atss", "detr"]
+DETECTORS: Mapping[str, DetectorFamily] = {**ANCHOR_DETECTORS, **DETR}  # the names above
 
 
 def create_detector(name: str, /, **overrides: ConfigValue) -> Detector:

@@ -10,10 +10,11 @@ from patchword.core.card import Card, ConfigValue
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.dense.backbones import pixel_normalization
+from patchword.models.detection import DETECTORS
 from patchword.models.registry import configured
 from patchword.weights.io.cards import card_from_dict
 from patchword.weights.io.dense_families import DENSE
-from patchword.weights.io.preprocessing import authors_resize, read_normalization, read_resize
+from patchword.weights.io.preprocessing import authors_resize, read_normalization, read_resize, read_shorter_side
 from patchword.weights.io.weight_source import WeightSource
 from patchword.weights.names.closest import closest
 
@@ -61,6 +62,8 @@ def _identify_dense(source: WeightSource, model: str | None) -> Card:
     default = DENSE[name].config
     known = asdict(default)
     declared = source.layout.read_config(source.config) if source.config else {}
+    if name in DETECTORS:
+        declared = {**declared, **read_shorter_side(source.preprocessor)}
     fields = {**source.layout.sizes(shapes), **source.layout.implied, **declared}
     config = configured(name, default, {key: value for key, value in fields.items() if key in known})
     normalization = read_normalization(source.preprocessor, source.config.get("pretrained_cfg") or {})

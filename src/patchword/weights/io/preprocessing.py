@@ -65,6 +65,19 @@ def read_resize(preprocessor: Mapping[str, Any], timm: Mapping[str, Any]) -> Res
         raise UserError("the preprocessing of these weights is not understood", got=str(error)) from None
 
 
+def read_shorter_side(preprocessor: Mapping[str, Any]) -> dict[str, int]:
+    """Return min_size and max_size of a detector from preprocessor_config.json; nothing without one."""
+    if "size" not in preprocessor or not preprocessor.get("do_resize", True):
+        return {}
+    size = preprocessor["size"]
+    if isinstance(size, int):  # older files
+        size = {"shortest_edge": size, "longest_edge": preprocessor.get("max_size", 1333)}
+    if not isinstance(size, dict) or not {"shortest_edge", "longest_edge"} <= size.keys():
+        expected = "shortest_edge and longest_edge"
+        raise UserError("field 'size' of preprocessor_config.json", expected=expected, got=size)
+    return {"min_size": size["shortest_edge"], "max_size": size["longest_edge"]}
+
+
 def _timm(fields: Mapping[str, Any]) -> Resize:
     mode = fields.get("crop_mode") or "center"
     if mode not in _TIMM_MODES:

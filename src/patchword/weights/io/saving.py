@@ -12,6 +12,8 @@ from patchword.core.tensor_files import write_tensors
 from patchword.layers.model import ModuleWithCard
 from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY
+from patchword.models.detection import DETECTORS
+from patchword.models.segmentation import SEGMENTERS
 from patchword.weights.io.dense_families import DENSE
 from patchword.weights.io.preprocessing import PILLOW
 from patchword.weights.io.weight_source import WEIGHT_FILES
@@ -78,12 +80,10 @@ def _table(library: str, card: Card) -> Layout:
 
 
 def _preprocessor(card: Card, table: Layout) -> dict[str, Any]:
-    image = card.config["crop"] if card.model in DENSE else card.config["image"]
-    height, width = (image, image) if isinstance(image, int) else image
     return {
         "image_processor_type": table.processor,
         "do_resize": True,
-        "size": {"height": height, "width": width},
+        "size": _size(card),
         "resample": PILLOW.index(card.resize.interpolation),
         "do_rescale": True,
         "rescale_factor": 1 / 255,
@@ -91,3 +91,12 @@ def _preprocessor(card: Card, table: Layout) -> dict[str, Any]:
         "image_mean": list(card.normalization.mean),
         "image_std": list(card.normalization.std),
     }
+
+
+def _size(card: Card) -> dict[str, int]:
+    """Return the size to which images are resized, in Hugging Face's format."""
+    if card.model in DETECTORS:
+        return {"shortest_edge": card.config["min_size"], "longest_edge": card.config["max_size"]}
+    image = card.config["crop"] if card.model in SEGMENTERS else card.config["image"]
+    height, width = (image, image) if isinstance(image, int) else image
+    return {"height": height, "width": width}

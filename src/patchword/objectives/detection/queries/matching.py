@@ -8,7 +8,6 @@ from patchword.core.geometry.boxes import pairwise_giou
 from patchword.objectives.detection.queries.hungarian import Floats, Integers, minimal_assignment
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # torch's own
 @torch.no_grad()
 def match(costs: Tensor, valid: Tensor) -> Tensor:
     """Return the query of each object, (layers, batch, objects); -1 for padding, and for an object without a query.
