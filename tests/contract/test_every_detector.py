@@ -38,8 +38,10 @@ PARAMETERS = {  # counted with mmdet's code
     ("atss", "swin-tiny"): 35_734_548,
     ("retinanet", "resnet-50"): 37_968_692,
     ("detr", "resnet-50"): 41_524_768,  # counted with the authors' code
+    ("reppoints-v2", "resnet-50"): 42_132_528,
+    ("reppoints-v2", "swin-tiny"): 44_916_202,
 }
-SLOW = ("faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet")
+SLOW = ("faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "reppoints-v2")
 GMACS = {  # by mmdet's convention, see macs_of
     ("mask-rcnn", "resnet-50"): 259.3,
     ("mask-rcnn", "swin-tiny"): 266.6,
@@ -164,7 +166,9 @@ def test_every_weight_gets_a_gradient(name):
         assert unused <= (coarse if "rcnn" in name else set())  # no box is large enough for these levels
 
 
-@pytest.mark.parametrize("name", ["retinanet", "atss", "detr"])  # other detectors draw a random key per box
+@pytest.mark.parametrize(
+    "name", ["retinanet", "atss", "detr", "reppoints-v2"]
+)  # other detectors draw a random key per box
 def test_padding_of_targets_does_not_change_the_loss(name):
     detector, given = small(name).eval(), targets((2, 3))
     wide = Targets(

@@ -11,10 +11,11 @@ from patchword.models.dense.backbones import pixel_normalization
 from patchword.models.detection.anchor_detectors import ANCHOR_DETECTORS
 from patchword.models.detection.detr import DETR
 from patchword.models.detection.family import DetectorFamily
+from patchword.models.detection.reppoints import POINT_DETECTORS
 from patchword.models.registry import configured
 
-DetectorName = Literal["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "atss", "detr"]
-DETECTORS: Mapping[str, DetectorFamily] = {**ANCHOR_DETECTORS, **DETR}  # the names above
+DetectorName = Literal["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "atss", "detr", "reppoints-v2"]
+DETECTORS: Mapping[str, DetectorFamily] = {**ANCHOR_DETECTORS, **DETR, **POINT_DETECTORS}  # the names above
 
 
 def create_detector(name: str, /, **overrides: ConfigValue) -> Detector:

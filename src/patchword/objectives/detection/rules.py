@@ -9,6 +9,7 @@ from patchword.objectives.detection.anchor_loss import AnchorLoss
 from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigner
 from patchword.objectives.detection.dense_loss import DenseLoss
 from patchword.objectives.detection.objective import DetectionLoss
+from patchword.objectives.detection.points.reppoints_loss import RepPointsLoss
 from patchword.objectives.detection.queries.detr_loss import DetrLoss
 from patchword.objectives.detection.sampler import RandomSampler
 from patchword.objectives.detection.stage_loss import StageLoss
@@ -31,6 +32,7 @@ LOSSES: Mapping[str, DetectionLoss[Any]] = {
     "retinanet": AnchorLoss(DenseLoss(MaxIouAssigner(0.5, 0.4, "object"), "l1")),
     "atss": AnchorLoss(DenseLoss(AtssAssigner(), "giou", box_weight=2.0)),
     "detr": DetrLoss(),
+    "reppoints-v2": RepPointsLoss(),
 }
 
 

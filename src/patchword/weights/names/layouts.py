@@ -1,6 +1,6 @@
 """The list of all name tables; a new family adds one line."""
 
-from patchword.weights.names.detection import detr, mmdet, torchvision
+from patchword.weights.names.detection import detr, mmdet, mmdet_reppoints, torchvision
 from patchword.weights.names.segmentation import huggingface, mmseg, torchvision_segmentation
 from patchword.weights.names.text import albert, bert, bigbird, distilbert, ernie, gpt, grover, mobilebert, roberta, xlm
 from patchword.weights.names.vision import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
@@ -10,6 +10,7 @@ LAYOUTS = (
     *mmseg.LAYOUTS,  # before mmdet, whose neck has the same names
     *huggingface.LAYOUTS,
     *torchvision_segmentation.LAYOUTS,
+    *mmdet_reppoints.LAYOUTS,
     *mmdet.LAYOUTS,
     *torchvision.LAYOUTS,
     *detr.LAYOUTS,

@@ -14,9 +14,9 @@ from patchword.weights.names.detection.detection_layout import (
     renamed,
     with_prefix,
 )
+from patchword.weights.names.detection.mmdet_backbones import SWIN, SWIN_BUFFERS, swin_rows, swin_sizes
 from patchword.weights.names.name_table import Row, Shapes, rows
-from patchword.weights.names.vision import resnet, swin
-from patchword.weights.names.vision.swin import buffers, official_rows
+from patchword.weights.names.vision import resnet
 
 _STAGES, _LAYERS, _LEVELS = 3, 8, 5  # stages of a cascade; more layers than any head has; levels of a pyramid
 _NECK = "neck.lateral_convs.0.conv.weight"
@@ -89,28 +89,10 @@ def _resnet_sizes(shapes: Shapes) -> dict[str, Any]:
     return detector_sizes(shapes, backbone_sizes("resnet", shapes, "backbone.", resnet.sizes))
 
 
-def attended_swin_rows() -> tuple[Row, ...]:
-    """Return the rows of Swin, whose attention is inside a module that pads the map; mmseg's are the same."""
-    stages = with_prefix(official_rows(merge=0, head="head.{p}"), "backbone.backbone.", "backbone.")
-    return padded_rows(stages) + rows(("backbone.norms.{i}.{p}", "backbone.norm{i}.{p}"))
-
-
-def padded_rows(table: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Return the rows of a Swin for one whose attention is inside a module that pads the map."""
-    return tuple(Row(row.ours.replace(_INNER, _PADDED), row.theirs) for row in table)
-
-
-def attended_swin_sizes(shapes: Shapes) -> dict[str, Any]:
-    """Infer the fields `backbone` and `backbone_fields` of a Swin."""
-    plain = {name.replace(_PADDED, _INNER): shape for name, shape in shapes.items()}
-    return backbone_sizes("swin", plain, "backbone.backbone.", swin.sizes)
-
-
 def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
-    return detector_sizes(shapes, attended_swin_sizes(shapes))
+    return detector_sizes(shapes, swin_sizes(shapes))
 
 
-_INNER, _PADDED = ".attention.sublayer.", ".attention.sublayer.attention."
 HEADS = DetectionLayout("mmdet", "", _head_rows(), (_NECK,), lambda shapes: {}, prepare=prepare)
 _layout = partial(DetectionLayout, "mmdet", "", detector=_detector, prepare=prepare)
 LAYOUTS = (
@@ -125,10 +107,10 @@ LAYOUTS = (
         _resnet_sizes,
     ),
     _layout(
-        attended_swin_rows() + _head_rows(),
-        ("backbone.layers.0.blocks.0.attn.relative_position_bias_table", _NECK),
+        swin_rows() + _head_rows(),
+        (SWIN, _NECK),
         _swin_sizes,
         {"window_padding": "attended"},
-        dropped=buffers("backbone.layers", "attn_mask", "attn.relative_position_index"),
+        dropped=SWIN_BUFFERS,
     ),
 )

@@ -14,7 +14,7 @@ from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.detection.detection_layout import backbone_sizes, refused, with_prefix
-from patchword.weights.names.detection.mmdet import attended_swin_sizes, padded_rows
+from patchword.weights.names.detection.mmdet_backbones import padded_rows, swin_sizes
 from patchword.weights.names.name_table import Row, Shapes, rows
 from patchword.weights.names.segmentation.segmentation_layout import SegmentationLayout, segmenter_sizes, upernet_rows
 from patchword.weights.names.vision import resnet, swin
@@ -39,7 +39,7 @@ def _swin_rows(block: tuple[str | tuple[str, ...], ...], root: str) -> tuple[Row
 
 
 def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
-    return segmenter_sizes(shapes, attended_swin_sizes(shapes))
+    return segmenter_sizes(shapes, swin_sizes(shapes))
 
 
 def _resnet_rows(root: str) -> tuple[Row, ...]:

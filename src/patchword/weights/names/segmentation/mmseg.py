@@ -6,7 +6,7 @@ from typing import Any
 
 from patchword.core.card import Card
 from patchword.weights.names.detection.detection_layout import backbone_sizes, refused, with_prefix
-from patchword.weights.names.detection.mmdet import attended_swin_rows, attended_swin_sizes
+from patchword.weights.names.detection.mmdet_backbones import swin_rows, swin_sizes
 from patchword.weights.names.name_table import Row, Shapes, rows
 from patchword.weights.names.segmentation.segmentation_layout import (
     SCALES,
@@ -59,7 +59,7 @@ def _resnet_sizes(shapes: Shapes) -> dict[str, Any]:
 
 
 def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
-    return segmenter_sizes(shapes, attended_swin_sizes(shapes))
+    return segmenter_sizes(shapes, swin_sizes(shapes))
 
 
 def _segmenter(names: Container[str]) -> str:
@@ -103,7 +103,7 @@ def _layouts(head: str) -> tuple[SegmentationLayout, ...]:
             needs={"scales": SCALES},
         ),
         _layout(
-            attended_swin_rows() + _head_rows(),
+            swin_rows() + _head_rows(),
             (_LOGITS, head, "backbone.layers.0.blocks.0.attn.relative_position_bias_table"),
             _swin_sizes,
             {"window_padding": "attended"},
