@@ -127,7 +127,7 @@ def test_a_changed_network_is_noticed(change, monkeypatch):
     assert max(outputs(golden, detector)) > 1e-3
 
 
-@pytest.mark.parametrize("sources", [(None,) * 5, (None, 0, 0, 0, 0), (None, 1, 1, 1, 1), (0, 0, 0, 1, 1)], ids=str)
+@pytest.mark.parametrize("sources", [(None,) * 5, (None, 1, 0, 1, 1), (None, 0, 1, 1, 1), (0, 0, 0, 1, 1)], ids=str)
 @torch.no_grad()
 def test_corners_of_other_levels_are_noticed(sources):
     golden, detector = golden_reppoints()
@@ -137,8 +137,8 @@ def test_corners_of_other_levels_are_noticed(sources):
 
 LOSSES = {
     "box": replace(LOSS, refined=AtssAssigner()),
-    "first_box": replace(LOSS, first=NearestPointAssigner(scale=8.0)),
-    "corner": replace(LOSS, corner_iou=0.5),
+    "first_box": replace(LOSS, first=NearestPointAssigner(scale=1.0)),
+    "corner": replace(LOSS, heat_alpha=1.0),
     "semantic": replace(LOSS, alpha=0.5),
     "class": replace(LOSS, beta=1.0),
 }

@@ -44,8 +44,9 @@ class RepeatedCandidates(AtssAssigner):
     """ATSS with repeated candidates, as in the golden losses.
 
     On a level with fewer cells than candidates, the authors' code repeats cells that it draws with Python's generator,
-    which moves mean and standard deviation of the IoU. Ours takes each cell once. The golden maps have levels of 6 and 2
-    cells; of the 160 possible draws per image, those that lead to the golden losses assign the same objects as this one.
+    which moves mean and standard deviation of the IoU. Ours takes each cell once. The golden maps have levels of 6 and
+    2 cells. There are 160 possible draws per image; they lead to eight assignments of the batch, and only one of them to
+    the golden losses. These repeated cells lead to that one.
     """
 
     repeated: tuple[int, ...] = (420, 421, 422, 426, 426, 427, 427, 427, 427, 427)

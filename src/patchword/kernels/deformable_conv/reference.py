@@ -27,7 +27,7 @@ def columns_reference(features: Tensor, offsets: Tensor) -> Tensor:
 
 
 def tap_places(offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the row and the column that each tap reads: (batch, 2 * taps, height, width) -> (batch, cells, taps) twice.
+    """Return row and column that each tap reads: (batch, 2 * taps, height, width) -> (batch, cells, taps) twice.
 
     Places are limited to two cells outside the map, where a tap reads zeros anyway, so that they are valid integers.
     """

@@ -25,7 +25,8 @@ class NearestPointAssigner:
     def __call__(self, centers: Tensor, strides: Tensor, objects: Tensor, valid: Tensor) -> Tensor:
         """Return 0 for a cell without an object, k for object k - 1: (batch, cells).
 
-        centers: (cells, 2), x and y in pixels. strides: (cells, 1). objects: (batch, objects, 4). valid: (batch, objects).
+        centers: (cells, 2), x and y in pixels. strides: (cells, 1). objects: (batch, objects, 4).
+        valid: (batch, objects), False for padding.
         """
         size = (objects[..., 2:] - objects[..., :2]).clamp(min=1e-6)
         levels = strides[:, 0].log2()
@@ -75,10 +76,9 @@ def corner_targets(
 
 
 def gaussian_radius(boxes: Tensor, iou: float) -> Tensor:
-    """Return how far corners may be moved so that a box keeps at least this IoU (Law and Deng, 2018): (..., 4) -> (...).
+    """Return how far both corners may move so that a box keeps this IoU (Law and Deng, 2018): (..., 4) -> (...).
 
-    Both corners may move out, both in, or both to one side. The published code divides by 2 a and not by 2 in the last
-    two cases, and this function does the same.
+    The least of three cases, each the root of a quadratic equation: both corners move to one side, in, or out.
     """
     width, height = (boxes[..., 2:] - boxes[..., :2]).unbind(-1)
     total, area = width + height, width * height

@@ -28,6 +28,8 @@ from patchword.objectives.detection.points.point_targets import (
 )
 from patchword.objectives.detection.shared_loss import ONE_PROCESS, SharedLoss
 
+_NEAREST, _ATSS = NearestPointAssigner(), AtssAssigner()
+
 
 @dataclass(frozen=True)
 class RepPointsLoss(DetectionLoss[RepPointsDetector]):
@@ -40,8 +42,8 @@ class RepPointsLoss(DetectionLoss[RepPointsDetector]):
     *_weight: factors of the losses.
     """
 
-    first: NearestPointAssigner = NearestPointAssigner()
-    refined: AtssAssigner = AtssAssigner()
+    first: NearestPointAssigner = _NEAREST
+    refined: AtssAssigner = _ATSS
     scale: float = 4.0
     corner_iou: float = 0.7
     beta: float = 2.0
