@@ -20,7 +20,7 @@ SMALL = {"backbone": "resnet-18", "backbone_fields": {"width": 8}, "classes": CL
 RCNN, ONE_STAGE = {"width": 16, "hidden": 16}, {"width": 64}
 DETR = {"width": 16, "hidden": 16, "heads": 2, "encoder_depth": 1, "decoder_depth": 2}
 DETR |= {"queries": 8, "max_detections": 8}
-FIELDS = {"detr": DETR}
+FIELDS = {"detr": DETR, "sparse-rcnn": {**RCNN, "proposals": 20, "stages": 2}}
 # The input of DETR's decoder is zero, and so are biases at first: its first self-attention and its norm return zeros.
 FIRST = "decoder.blocks.0.attention"
 ZERO = {
@@ -40,8 +40,10 @@ PARAMETERS = {  # counted with mmdet's code
     ("detr", "resnet-50"): 41_524_768,  # counted with the authors' code
     ("reppoints-v2", "resnet-50"): 42_132_528,
     ("reppoints-v2", "swin-tiny"): 44_916_202,
+    ("sparse-rcnn", "resnet-50"): 106_342_888,
+    ("sparse-rcnn", "swin-tiny"): 109_741_154,
 }
-SLOW = ("faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "reppoints-v2")
+SLOW = ("faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "reppoints-v2", "sparse-rcnn")
 GMACS = {  # by mmdet's convention, see macs_of
     ("mask-rcnn", "resnet-50"): 259.3,
     ("mask-rcnn", "swin-tiny"): 266.6,
@@ -167,7 +169,7 @@ def test_every_weight_gets_a_gradient(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["retinanet", "atss", "detr", "reppoints-v2"]
+    "name", ["retinanet", "atss", "detr", "reppoints-v2", "sparse-rcnn"]
 )  # other detectors draw a random key per box
 def test_padding_of_targets_does_not_change_the_loss(name):
     detector, given = small(name).eval(), targets((2, 3))

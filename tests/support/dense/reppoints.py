@@ -45,7 +45,7 @@ class RepeatedCandidates(AtssAssigner):
 
     On a level with fewer cells than candidates, the authors' code repeats cells that it draws with Python's generator,
     which moves mean and standard deviation of the IoU. Ours takes each cell once. The golden maps have levels of 6 and
-    2 cells. There are 160 possible draws per image; they lead to eight assignments of the batch, and only one of them to
+    2 cells. 160 draws per image are possible; they lead to eight assignments of the batch, and only one of them to
     the golden losses. These repeated cells lead to that one.
     """
 

@@ -12,10 +12,18 @@ from patchword.models.detection.anchor_detectors import ANCHOR_DETECTORS
 from patchword.models.detection.detr import DETR
 from patchword.models.detection.family import DetectorFamily
 from patchword.models.detection.reppoints import POINT_DETECTORS
+from patchword.models.detection.sparse_rcnn import SPARSE_DETECTORS
 from patchword.models.registry import configured
 
-DetectorName = Literal["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "atss", "detr", "reppoints-v2"]
-DETECTORS: Mapping[str, DetectorFamily] = {**ANCHOR_DETECTORS, **DETR, **POINT_DETECTORS}  # the names above
+DetectorName = Literal[
+    "faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "retinanet", "atss", "reppoints-v2", "sparse-rcnn", "detr"
+]
+DETECTORS: Mapping[str, DetectorFamily] = {  # the names above
+    **ANCHOR_DETECTORS,
+    **POINT_DETECTORS,
+    **SPARSE_DETECTORS,
+    **DETR,
+}
 
 
 def create_detector(name: str, /, **overrides: ConfigValue) -> Detector:

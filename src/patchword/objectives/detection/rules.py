@@ -11,6 +11,7 @@ from patchword.objectives.detection.dense_loss import DenseLoss
 from patchword.objectives.detection.objective import DetectionLoss
 from patchword.objectives.detection.points.reppoints_loss import RepPointsLoss
 from patchword.objectives.detection.queries.detr_loss import DetrLoss
+from patchword.objectives.detection.queries.sparse_loss import SparseLoss
 from patchword.objectives.detection.sampler import RandomSampler
 from patchword.objectives.detection.stage_loss import StageLoss
 
@@ -33,6 +34,7 @@ LOSSES: Mapping[str, DetectionLoss[Any]] = {
     "atss": AnchorLoss(DenseLoss(AtssAssigner(), "giou", box_weight=2.0)),
     "detr": DetrLoss(),
     "reppoints-v2": RepPointsLoss(),
+    "sparse-rcnn": SparseLoss(),
 }
 
 

@@ -1,6 +1,6 @@
 """The list of all name tables; a new family adds one line."""
 
-from patchword.weights.names.detection import detr, mmdet, mmdet_reppoints, torchvision
+from patchword.weights.names.detection import detr, mmdet, mmdet_reppoints, mmdet_sparse, torchvision
 from patchword.weights.names.segmentation import huggingface, mmseg, torchvision_segmentation
 from patchword.weights.names.text import albert, bert, bigbird, distilbert, ernie, gpt, grover, mobilebert, roberta, xlm
 from patchword.weights.names.vision import cswin, cvt, mixer, pvt, regnet, resnet, swin, vit, vit_jax
@@ -11,6 +11,7 @@ LAYOUTS = (
     *huggingface.LAYOUTS,
     *torchvision_segmentation.LAYOUTS,
     *mmdet_reppoints.LAYOUTS,
+    *mmdet_sparse.LAYOUTS,
     *mmdet.LAYOUTS,
     *torchvision.LAYOUTS,
     *detr.LAYOUTS,

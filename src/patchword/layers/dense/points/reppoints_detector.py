@@ -74,7 +74,7 @@ class RepPointsDetector(Detector):
         return torch.cat(places).to(output.first.dtype), torch.cat(strides).to(output.first.dtype)[:, None]
 
     def boxes(self, output: PointsOutput, points: Tensor) -> Tensor:
-        """Return the boxes, in pixels, whose corners are the first two points: (batch, cells, 18) -> (batch, cells, 4)."""
+        """Return boxes in pixels, whose corners are the first two points: (batch, cells, 18) -> (batch, cells, 4)."""
         centers, strides = self.centers(output)
         corners = torch.stack([points[..., 1], points[..., 0], points[..., 3], points[..., 2]], dim=-1)
         return corners * strides + centers.repeat(1, 2)

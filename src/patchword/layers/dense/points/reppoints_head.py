@@ -113,10 +113,11 @@ class RepPointsHead(nn.Module):
     def forward(self, maps: Sequence[Tensor]) -> PointsOutput:
         """(batch, width, height, width of the map) per level -> predictions at all cells."""
         levels = [self._level(each) for each in maps]
-        found = (
+        logits, first, refined, scores, offsets, semantic = (
             full_precision(torch.cat([_by_cell(each) for each in parts], 1)) for parts in zip(*levels, strict=True)
         )
-        return PointsOutput(*found, shapes=tuple((each.shape[2], each.shape[3]) for each in maps))
+        shapes = tuple((each.shape[2], each.shape[3]) for each in maps)
+        return PointsOutput(logits, first, refined, scores, offsets, semantic, shapes)
 
     def _level(self, features: Tensor) -> tuple[Tensor, ...]:
         """Return the six maps of one level, in the order of `PointsOutput`."""
