@@ -1,0 +1,1 @@
+"""Semantic segmentation data: images with label maps, in several folder layouts."""

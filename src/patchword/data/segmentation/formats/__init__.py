@@ -1,0 +1,1 @@
+"""Folder layouts of label maps, and files with class names."""

@@ -1,0 +1,1 @@
+"""Transforms that change an image and its label map together."""
