@@ -9,6 +9,7 @@ from patchword.recipes.image import named as vision
 from patchword.recipes.image_pretraining.recipe import image_pretrain
 from patchword.recipes.pretraining import named as pretraining
 from patchword.recipes.schema.recipe import Recipe
+from patchword.recipes.segmentation import recipe as segmentation
 from patchword.recipes.text import named as texts
 from patchword.recipes.translation import named as translation
 from patchword.recipes.vectors import named as over_vectors
@@ -24,6 +25,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         vision.finetune_images,
         image_pretrain,
         *detection.RECIPES,
+        *segmentation.RECIPES,
         *pretraining.RECIPES,
         elmo_pretrain,
         *texts.TASKS,

@@ -10,6 +10,7 @@ from patchword.recipes.image_pretraining.kind import IMAGE_PRETRAINING
 from patchword.recipes.pretraining.kind import PRETRAINING
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.schema.recipe import Recipe
+from patchword.recipes.segmentation.kind import SEGMENTATION
 from patchword.recipes.text.kind import TEXT
 from patchword.recipes.translation.kind import TRANSLATION
 from patchword.recipes.vectors.kind import OVER_VECTORS
@@ -23,6 +24,7 @@ KINDS: tuple[RecipeKind[Any, Any], ...] = (
     ELMO,
     IMAGE_PRETRAINING,
     DETECTION,
+    SEGMENTATION,
 )
 
 

@@ -8,10 +8,11 @@ from typing import Any
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.layers.dense.detector import Detector
+from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
 from patchword.training.parallel.rank import launched_processes
 from patchword.training.run_log import read_metrics
-from patchword.weights.io.loading import load_detector, load_model
+from patchword.weights.io.loading import load_detector, load_model, load_segmenter
 
 
 def resume_command(folder: Path) -> str:
@@ -50,6 +51,10 @@ class RunFolder:
     def detector(self, **overrides: Any) -> Detector:
         self._check_weights()
         return load_detector(self.folder, **overrides)
+
+    def segmenter(self, **overrides: Any) -> Segmenter:
+        self._check_weights()
+        return load_segmenter(self.folder, **overrides)
 
     def _check_weights(self) -> None:
         if not (self.folder / "model.safetensors").is_file():

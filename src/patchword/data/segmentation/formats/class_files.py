@@ -1,4 +1,4 @@
-"""Files with the names of the classes, and their colours: classes.txt, classes.json, label_colors.txt, class_dict.csv."""
+"""Files that name the classes and their colours: classes.txt, classes.json, label_colors.txt, class_dict.csv."""
 
 import re
 from collections.abc import Mapping

@@ -1,0 +1,1 @@
+"""Semantic segmentation: its recipe, its training task, its evaluation."""
