@@ -3,20 +3,23 @@
 from patchword.core.errors import UserError
 from patchword.pipelines.detection.engine import DetectionEngine
 from patchword.pipelines.images import ImageEngine
+from patchword.pipelines.segmentation.engine import SegmentationEngine
 from patchword.pipelines.texts import TextEngine
 from patchword.recipes.translation.translating import Translating
 
-Engine = ImageEngine | TextEngine | Translating | DetectionEngine
+Engine = ImageEngine | TextEngine | Translating | DetectionEngine | SegmentationEngine
 
 _TITLES = {
     "p(image)": "predict classes",
     "p(text)": "predict",
     "p.detect": "detect objects",
+    "p.segment": "segment images",
     "p.answer": "answer questions",
     "p.tag": "tag words",
     "p.fill": "fill masks",
     "p.generate": "generate text",
     "p.translate": "translate",
+    "p.cost": "count its cost",
     "p.embed": "embed",
     "p.attention": "show attention",
 }
@@ -28,6 +31,8 @@ def abilities(engine: Engine) -> tuple[str, ...]:
         return "p.translate", "p.cost"
     if isinstance(engine, DetectionEngine):
         return "p(image)", "p.detect", "p.cost"
+    if isinstance(engine, SegmentationEngine):
+        return "p(image)", "p.segment"
     common = ("p.embed", "p.attention", "p.cost")
     if isinstance(engine, ImageEngine):
         return ("p(image)", *common) if engine.has_classes else common

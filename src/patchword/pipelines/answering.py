@@ -10,6 +10,7 @@ from patchword.pipelines.detection.engine import DetectionEngine, require_one
 from patchword.pipelines.image_inputs import list_images
 from patchword.pipelines.images import ImageEngine, Vectors
 from patchword.pipelines.predictions import Prediction, Predictions
+from patchword.pipelines.segmentation.engine import SegmentationEngine
 from patchword.pipelines.text_inputs import check_pairs, single_texts
 from patchword.pipelines.texts import TextEngine
 from patchword.recipes.text.inference.embedding import Pool, embedding_options
@@ -34,6 +35,21 @@ def detect_objects(engine: DetectionEngine, inputs: object, score: float) -> Pre
     images = list_images(inputs, "detect objects in")
     answers = engine.detect(images, score)
     require_one(answers)
+    return Predictions(
+        Prediction(image, None, error=str(answer).splitlines()[0])
+        if isinstance(answer, UserError)
+        else Prediction(image, answer)
+        for image, answer in zip(images, answers, strict=True)
+    )
+
+
+def segment_pixels(engine: SegmentationEngine, inputs: object) -> Predictions:
+    """Return the label maps of images; an image that cannot be read has an error, unless none can be read."""
+    images = list_images(inputs, "segment")
+    answers = engine.segment(images)
+    errors = [answer for answer in answers if isinstance(answer, UserError)]
+    if errors and len(errors) == len(answers):
+        raise errors[0]
     return Predictions(
         Prediction(image, None, error=str(answer).splitlines()[0])
         if isinstance(answer, UserError)

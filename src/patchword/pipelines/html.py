@@ -16,6 +16,7 @@ from patchword.data.image.image_file import convert_image, read_image
 from patchword.pipelines.detection.answer import DetectionAnswer
 from patchword.pipelines.detection.pixels import upright_image
 from patchword.pipelines.image_inputs import OneImage
+from patchword.pipelines.segmentation.answer import SegmentationAnswer
 from patchword.pipelines.tables import shown_input
 from patchword.recipes.text.inference.answers import (
     ClassAnswer,
@@ -48,7 +49,10 @@ def row_of(*cells: str) -> str:
 
 
 def prediction_rows(
-    given: OneImage | str, pair: str | None, output: TextAnswer | DetectionAnswer | None, error: str
+    given: OneImage | str,
+    pair: str | None,
+    output: TextAnswer | DetectionAnswer | SegmentationAnswer | None,
+    error: str,
 ) -> str:
     """Return the row of one prediction: the input beside its answer."""
     if output is None:
@@ -64,6 +68,8 @@ def prediction_rows(
             return row_of(_answered(str(given), pair or "", output))
         case DetectionAnswer():
             return row_of(_drawn(given, output), _object_bars(output))
+        case SegmentationAnswer():
+            return row_of(_drawn(given, output), bars(list(output.share.items())[:_MOST_BARS]))
 
 
 def bars(probabilities: Sequence[tuple[str, float]]) -> str:
@@ -103,9 +109,9 @@ def _input(given: OneImage | str, pair: str | None) -> str:
     return f'{small}<div style="font-size:11px;opacity:.7">{escape(name)}</div>'
 
 
-def _drawn(given: OneImage | str, output: DetectionAnswer) -> str:
+def _drawn(given: OneImage | str, output: DetectionAnswer | SegmentationAnswer) -> str:
     """Return the drawn image; its name alone if the file is gone."""
-    assert not isinstance(given, str), "a detector reads images"
+    assert not isinstance(given, str), "detectors and segmenters read images"
     name = shown_input(given)
     below = f'<div style="font-size:11px;opacity:.7">{escape(name)}</div>'
     try:

@@ -12,6 +12,7 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.inspection.attention_options import PREDICTED, AttentionOptions
 from patchword.inspection.attention_texts import text_attention
 from patchword.layers.dense.detector import Detector
+from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
 from patchword.pipelines.abilities import Engine, abilities, require
 from patchword.pipelines.answering import (
@@ -21,6 +22,7 @@ from patchword.pipelines.answering import (
     embed_images,
     embed_texts,
     predict_texts,
+    segment_pixels,
 )
 from patchword.pipelines.attention import Attention, image_attention
 from patchword.pipelines.detection.engine import SCORE, DetectionEngine
@@ -28,6 +30,7 @@ from patchword.pipelines.fillings import Fillings
 from patchword.pipelines.image_inputs import ImageInput, Transform
 from patchword.pipelines.images import ImageEngine, Vectors
 from patchword.pipelines.predictions import Prediction, Predictions
+from patchword.pipelines.segmentation.engine import SegmentationEngine
 from patchword.pipelines.text_inputs import TextGiven, list_texts, single_texts
 from patchword.pipelines.texts import TextEngine
 from patchword.recipes.text.inference.generation import Continuation, GenerationOptions
@@ -46,6 +49,7 @@ class Pipeline:
     |---|---|
     | classes of images | `p(image)`, `p.embed(images)`, `p.attention(image)` |
     | objects in images | `p(image)`, `p.detect(images, score=0.5)` |
+    | classes of pixels | `p(image)`, `p.segment(images)` |
     | classes, labels or a number per text | `p(text)`, `p.embed(texts)`, `p.attention(text)` |
     | tags of words | `p.tag(text)` |
     | answers in a text | `p.answer(question, context)` |
@@ -67,8 +71,8 @@ class Pipeline:
 
     @property
     def model(self) -> Model:
-        """The model, on its device, in evaluation mode; of a detector, `p.detector` has its type."""
-        if isinstance(self._engine, DetectionEngine):
+        """The model, on its device, in evaluation mode; `p.detector` and `p.segmenter` have the types of those."""
+        if isinstance(self._engine, (DetectionEngine, SegmentationEngine)):
             return cast(Model, self._engine.model)  # as of `patchword.load`
         return self._engine.reader.model if isinstance(self._engine, TextEngine) else self._engine.model
 
@@ -76,6 +80,11 @@ class Pipeline:
     def detector(self) -> Detector:
         """The detector, on its device, in evaluation mode."""
         return self._objects("p.detect").model
+
+    @property
+    def segmenter(self) -> Segmenter:
+        """The segmenter, on its device, in evaluation mode."""
+        return self._pixels("p.segment").model
 
     @property
     def device(self) -> torch.device:
@@ -91,7 +100,7 @@ class Pipeline:
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes or tags, or their numbers if they have no names; empty without classes."""
-        if isinstance(self._engine, DetectionEngine):
+        if isinstance(self._engine, (DetectionEngine, SegmentationEngine)):
             return self._engine.labels
         if isinstance(self._engine, ImageEngine):
             return self._engine.labels if self._engine.has_classes else ()
@@ -104,6 +113,8 @@ class Pipeline:
         """Converts one image to the normalized input tensor of the model."""
         if isinstance(self._engine, DetectionEngine):
             raise UserError(f"{self.name} is a detector, which takes images of any size", expected="p.detect(images)")
+        if isinstance(self._engine, SegmentationEngine):
+            raise UserError(f"{self.name} is a segmenter, which takes images of any size", expected="p.segment(images)")
         if not isinstance(self._engine, ImageEngine):
             raise UserError(f"{self.name} reads texts", expected="p.tokenizer")
         return self._engine.transform
@@ -113,6 +124,8 @@ class Pipeline:
         """The tokenizer; of a translator, that of the source language."""
         if isinstance(self._engine, DetectionEngine):
             raise UserError(f"{self.name} reads images", expected="p.detect(images)")
+        if isinstance(self._engine, SegmentationEngine):
+            raise UserError(f"{self.name} reads images", expected="p.segment(images)")
         if isinstance(self._engine, ImageEngine):
             raise UserError(f"{self.name} reads images", expected="p.transform")
         if isinstance(self._engine, Translating):
@@ -140,12 +153,14 @@ class Pipeline:
         question: the question about the text, for a model that answers questions.
         """
         engine = self._engine
-        if isinstance(engine, (ImageEngine, DetectionEngine)):
+        if isinstance(engine, (ImageEngine, DetectionEngine, SegmentationEngine)):
             require(engine, "p(image)")
             if pair is not None or question is not None:
                 raise UserError(f"{self.name} reads images", expected="no pair and no question")
             if isinstance(engine, DetectionEngine):
                 return detect_objects(engine, inputs, SCORE)
+            if isinstance(engine, SegmentationEngine):
+                return segment_pixels(engine, inputs)
             return classify_images(engine, inputs, top)
         asks = isinstance(engine, TextEngine) and engine.task == "span"
         return predict_texts(self._texts("p.answer" if asks else "p(text)"), list_texts(inputs, pair, question), top)
@@ -159,6 +174,16 @@ class Pipeline:
         score: the lowest score of an object, from 0 to 1.
         """
         return detect_objects(self._objects("p.detect"), images, score)
+
+    def segment(self, images: ImageInput | Sequence[ImageInput]) -> Predictions:
+        """Classify every pixel of one image or of several; the result has one `Prediction` per image.
+
+        `.segmentation` is the answer: `.labels` (height, width), `.classes`, `.share` of each class, and `.save(path)`
+        writes a PNG with a palette; `.draw()` returns the image with its classes.
+
+        images: the inputs that `p(...)` takes, in any size; tensors hold uint8 pixels.
+        """
+        return segment_pixels(self._pixels("p.segment"), images)
 
     def answer(self, question: str, context: str, *, top: int = 3, empty: bool | None = None) -> Prediction:
         """Answer a question from a text: `.answer` is the best part of the text, `.answers` has the others.
@@ -271,6 +296,8 @@ class Pipeline:
 
         Of a detector: for the largest image that it reads.
         """
+        if isinstance(self._engine, SegmentationEngine):
+            require(self._engine, "p.cost")
         if isinstance(self._engine, DetectionEngine):
             return count_detector(self.model.card, size=largest_input(self.model.card))
         return count(self.model.card, inputs=None if tokens is None else text_of(self.model.card, tokens))
@@ -282,6 +309,11 @@ class Pipeline:
     def _objects(self, ability: str) -> DetectionEngine:
         require(self._engine, ability)
         assert isinstance(self._engine, DetectionEngine), "only a detector has this ability"
+        return self._engine
+
+    def _pixels(self, ability: str) -> SegmentationEngine:
+        require(self._engine, ability)
+        assert isinstance(self._engine, SegmentationEngine), "only a segmenter has this ability"
         return self._engine
 
     def _texts(self, ability: str) -> TextEngine:

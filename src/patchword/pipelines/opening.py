@@ -7,6 +7,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Pyramid, Translator
 from patchword.layers.dense.detector import Detector
+from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
@@ -15,6 +16,8 @@ from patchword.pipelines.detection.engine import DetectionEngine
 from patchword.pipelines.detection.opening import is_detector, open_detector
 from patchword.pipelines.images import ImageEngine
 from patchword.pipelines.interface import Pipeline
+from patchword.pipelines.segmentation.engine import SegmentationEngine
+from patchword.pipelines.segmentation.opening import is_segmenter, run_options, saved_colors
 from patchword.pipelines.texts import TextEngine
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.run_folder import RunFolder, refuse_several_runs
@@ -24,7 +27,7 @@ from patchword.recipes.text.model import check_vocabulary
 from patchword.recipes.translation.data import Languages
 from patchword.recipes.translation.run import open_tokenizers
 from patchword.recipes.translation.translating import Translating
-from patchword.weights import load
+from patchword.weights import load, load_segmenter
 from patchword.weights.hub.cache import local_path
 from patchword.weights.hub.download import fetch
 from patchword.weights.hub.name import HubName, is_hub_name
@@ -34,7 +37,7 @@ TokenizerGiven: TypeAlias = Tokenizer | str | Path | tuple[Tokenizer, Tokenizer]
 
 
 def pipeline(
-    source: str | Path | Model | Detector,
+    source: str | Path | Model | Detector | Segmenter,
     *,
     tokenizer: TokenizerGiven | None = None,
     device: str = "auto",
@@ -55,6 +58,10 @@ def pipeline(
     >>> p("photo.png")[0].boxes
     >>> p("photo.png")[0].draw().save("drawn.png")
 
+    >>> p = patchword.pipeline("runs/streets")      # a segmenter
+    >>> p("photo.png")[0].segmentation.share
+    >>> p("photo.png")[0].segmentation.save("labels.png")
+
     >>> p = patchword.pipeline("runs/reviews")
     >>> p("What a film!")[0].probability
     0.98
@@ -71,7 +78,7 @@ def pipeline(
 
     What a pipeline can be asked depends on the model; see `Pipeline`.
     """
-    if isinstance(source, (Model, Detector)):
+    if isinstance(source, (Model, Detector, Segmenter)):
         return Pipeline(_engine(source, source.card.model, None, tokenizer, device, precision))
     if not isinstance(source, (str, Path)):
         raise UserError(
@@ -102,9 +109,11 @@ def _located(source: str | Path, download: bool) -> Path:
     )
 
 
-def _loaded(path: Path) -> Model | Detector:
+def _loaded(path: Path) -> Model | Detector | Segmenter:
     if is_detector(path):
         return open_detector(path)
+    if is_segmenter(path):
+        return RunFolder(path).segmenter() if (path / "recipe.yaml").is_file() else load_segmenter(path)
     if (path / "recipe.yaml").is_file():
         return RunFolder(path).model()
     if path.is_dir() and not (path / "config.json").is_file():
@@ -113,7 +122,7 @@ def _loaded(path: Path) -> Model | Detector:
 
 
 def _engine(
-    model: Model | Detector,
+    model: Model | Detector | Segmenter,
     name: str,
     path: Path | None,
     tokenizer: TokenizerGiven | None,
@@ -125,6 +134,11 @@ def _engine(
         if tokenizer is not None:
             raise UserError(f"{name} reads images", expected="no tokenizer")
         return DetectionEngine.of(model, device, precision, name)
+    if isinstance(model, Segmenter):
+        if tokenizer is not None:
+            raise UserError(f"{name} reads images", expected="no tokenizer")
+        options, colors = (None, ()) if path is None else (run_options(path), saved_colors(path, model.card))
+        return SegmentationEngine.of(model, device, precision, name, options, colors)
     if isinstance(model, Pyramid):
         if tokenizer is not None:
             raise UserError(f"{name} reads images", expected="no tokenizer")

@@ -11,6 +11,7 @@ from patchword.pipelines.detection.answer import BoxArray, DetectionAnswer, Mask
 from patchword.pipelines.detection.pixels import upright_image
 from patchword.pipelines.html import prediction_rows, table_of
 from patchword.pipelines.image_inputs import OneImage
+from patchword.pipelines.segmentation.answer import SegmentationAnswer
 from patchword.pipelines.tables import shown_input, text_table
 from patchword.recipes.text.inference.answers import (
     ClassAnswer,
@@ -32,14 +33,14 @@ class Prediction:
     """What a model predicts for one input.
 
     input: the path, image or text. pair: the second text, or the question. output: the answer as a typed object, one
-    of `ClassAnswer`, `LabelsAnswer`, `NumberAnswer`, `TagAnswer`, `SpanAnswer` and `DetectionAnswer`; None if the image
-    cannot be read. error: why it cannot be read, else "".
+    of `ClassAnswer`, `LabelsAnswer`, `NumberAnswer`, `TagAnswer`, `SpanAnswer`, `DetectionAnswer` and
+    `SegmentationAnswer`; None if the image cannot be read. error: why it cannot be read, else "".
 
     The properties read the output. One that the output does not have is an error that names those that it has.
     """
 
     input: OneImage | str
-    output: TextAnswer | DetectionAnswer | None
+    output: TextAnswer | DetectionAnswer | SegmentationAnswer | None
     pair: str | None = None
     error: str = ""
 
@@ -124,14 +125,21 @@ class Prediction:
         """The masks of the detected objects: (objects, height, width) of bool; None of a detector of boxes."""
         return self._objects("masks").masks
 
+    @property
+    def segmentation(self) -> SegmentationAnswer:
+        """The label map of a segmenter: `.labels`, `.classes`, `.share`, `.mask(name)`, `.save(path)`."""
+        if not isinstance(self.output, SegmentationAnswer):
+            raise self._missing("segmentation")
+        return self.output
+
     def draw(self) -> Image.Image:
-        """Return the image with its detected objects: boxes, class names, scores and masks.
+        """Return the image with its detected objects: boxes, class names, scores and masks; or with its label map.
 
         An image whose longer side is shorter than 640 pixels is enlarged.
         """
-        objects = self._objects("draw")
-        assert not isinstance(self.input, str), "a detector reads images"
-        return objects.draw(upright_image(self.input))
+        found = self.output if isinstance(self.output, SegmentationAnswer) else self._objects("draw")
+        assert not isinstance(self.input, str), "detectors and segmenters read images"
+        return found.draw(upright_image(self.input))
 
     def __repr__(self) -> str:
         return repr(Predictions([self]))
@@ -152,12 +160,13 @@ class Prediction:
         )
 
 
-_PROPERTIES: dict[type[TextAnswer | DetectionAnswer], tuple[str, ...]] = {
+_PROPERTIES: dict[type[TextAnswer | DetectionAnswer | SegmentationAnswer], tuple[str, ...]] = {
     ClassAnswer: ("label", "probability", "classes"),
     LabelsAnswer: ("labels", "classes"),
     NumberAnswer: ("number",),
     TagAnswer: ("words", "spans"),
     SpanAnswer: ("answer", "probability", "answers"),
+    SegmentationAnswer: ("segmentation", "draw"),
     DetectionAnswer: ("boxes", "labels", "scores", "masks", "draw"),
 }
 

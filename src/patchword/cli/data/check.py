@@ -42,6 +42,9 @@ def check(
     files. Their faults are reported by file and object: boxes that are empty, swapped or outside of the image, unknown
     classes, polygons with two corners, masks of another size, duplicates, missing images.
 
+    Label maps of semantic segmentation (CamVid, ADE20K, Pascal VOC, folders of images and labels) are recognised, too;
+    where a folder may also hold instance masks, `segment-images data=FOLDER` checks it as label maps.
+
     The exit code is 0 if nothing is wrong, and 2 otherwise.
 
     Examples:
@@ -50,6 +53,8 @@ def check(
       patchword data check images.zip
       patchword data check my/instances_train.json
       patchword data check VOC2012 format=voc
+      patchword data check CamVid ignored=11
+      patchword data check segment-images data=my/photos
       patchword data check reviews.csv text=review label=mood
       patchword data check train.csv validation=valid.csv test=test.csv
       patchword data check train.conllu test=test.conllu
@@ -76,11 +81,13 @@ def _check(what: str, fields: list[str], progress: "Progress") -> "tuple[str, Se
     from patchword.core.errors import UserError
     from patchword.data.detection.checking import check_detection
     from patchword.data.detection.reading import annotated_folders
-    from patchword.recipes import RECIPES
+    from patchword.recipes import RECIPES, find_recipe
     from patchword.recipes.checking import check_data
 
     if _has_objects(what, fields):
         return check_detection(Path(what), "".join(field.removeprefix(FORMAT) for field in fields), progress)
+    if _has_label_maps(what):
+        return check_data(find_recipe("segment-images").with_settings([f"data={what}", *fields]), progress)
     try:
         return check_data(_recipe(what, fields), progress)
     except UserError as error:
@@ -103,6 +110,16 @@ def _has_objects(what: str, fields: list[str]) -> bool:
         return False
     has_only_format = all(field.startswith(FORMAT) for field in fields) and len(fields) < 2
     return has_only_format and bool(recognised_formats(path))
+
+
+def _has_label_maps(what: str) -> bool:
+    """Return whether a folder has label maps of semantic segmentation."""
+    from patchword.data.segmentation.reading import recognised_layouts
+    from patchword.data.shards.manifest import is_sharded
+    from patchword.recipes import RECIPES
+
+    path = Path(what)
+    return what not in RECIPES and path.is_dir() and not is_sharded(path) and bool(recognised_layouts(path))
 
 
 def _recipe(what: str, fields: list[str]) -> "Recipe":

@@ -17,7 +17,7 @@ def evaluate(
 ) -> None:
     """Evaluate a run's best weights on the test set: loss, accuracy per class and overall; updates the report.
 
-    A detector is evaluated by the average precision (AP) of its boxes and masks.
+    A detector is evaluated by the average precision (AP) of its boxes and masks, a segmenter by its mean IoU.
 
     With fields such as test=FILE or data=FOLDER the run is evaluated on other data; its saved result and report stay
     unchanged. Of images, the test split is read, or all of them if there is none.

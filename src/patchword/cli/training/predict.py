@@ -38,7 +38,18 @@ def predict(
         Path | None, typer.Option("--coco", help="Of a detector: write the objects as COCO's result list.")
     ] = None,
     draw: Annotated[
-        Path | None, typer.Option("--draw", metavar="FOLDER", help="Of a detector: write the drawn images here.")
+        Path | None,
+        typer.Option("--draw", metavar="FOLDER", help="Of a detector or a segmenter: write the drawn images here."),
+    ] = None,
+    masks: Annotated[
+        Path | None,
+        typer.Option(
+            "--masks", metavar="FOLDER", help="Of a segmenter: write PNG files of class numbers with a palette here."
+        ),
+    ] = None,
+    polygons: Annotated[
+        Path | None,
+        typer.Option("--polygons", metavar="FILE", help="Of a segmenter: write the regions as COCO JSON polygons."),
     ] = None,
     score: Annotated[
         float | None,
@@ -67,7 +78,7 @@ def predict(
     precision: Precision = "auto",
     download: Download = False,
 ) -> None:
-    """Predict with a trained run: classes or objects of images, classes of texts, numbers, tags, answers to questions.
+    """Predict with a trained run: classes, objects or label maps of images, classes of texts, numbers, tags, answers.
 
     Texts are typed, piped in, or in files: .txt (one per line), .csv, .tsv, .jsonl, .conll(u), SQuAD's .json. The other
     columns of a table, such as an id, are copied to the output. A detector also takes video files.
@@ -76,17 +87,28 @@ def predict(
 
       patchword predict runs/demo photo.png more/photos --csv answers.csv
       patchword predict runs/cells more/photos --draw drawn --coco found.json
+      patchword predict runs/streets more/photos --masks labels --draw drawn --polygons regions.json
       patchword predict runs/reviews "What a film!"
       patchword predict runs/reviews new.csv --csv answers.csv
       patchword predict runs/names "Ada Lovelace lived in London." --json
       patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
     from patchword.pipelines.detection.opening import is_detector
+    from patchword.pipelines.segmentation.opening import is_segmenter
     from patchword.pipelines.texts import TextEngine
     from patchword.recipes.text.inference.requests import TypedOptions
 
-    check_places(to, jsonl, coco)
+    check_places(to, jsonl, coco, polygons)
     fetch_model(model, download)
+    if is_segmenter(_folder(model)):
+        from patchword.cli.training.predict_labels import LabelOutputs, predict_labels
+
+        _refuse_options(model, {"--coco": coco, "--score": score, "--every": every}, "detectors")
+        predict_labels(
+            _folder(model), inputs or (), LabelOutputs(to, jsonl, masks, draw, polygons, as_json), device, precision
+        )
+        return
+    _refuse_options(model, {"--masks": masks, "--polygons": polygons}, "segmenters")
     if is_detector(_folder(model)):
         from patchword.cli.training.object_outputs import ObjectOutputs
         from patchword.cli.training.predict_objects import predict_objects
@@ -94,7 +116,7 @@ def predict(
         outputs = ObjectOutputs(to, jsonl, coco, draw, as_json)
         predict_objects(_folder(model), inputs or (), outputs, score, every, device, precision)
         return
-    _refuse_detector_options(model, {"--coco": coco, "--draw": draw, "--score": score, "--every": every})
+    _refuse_options(model, {"--coco": coco, "--draw": draw, "--score": score, "--every": every}, "detectors")
     if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
         engine = TextEngine.open(model, device, precision)
@@ -116,12 +138,12 @@ def predict(
     _output_images(classify_images(ImageEngine.of(found, device, precision), images, top), to, jsonl, as_json)
 
 
-def _refuse_detector_options(model: str, options: Mapping[str, object]) -> None:
+def _refuse_options(model: str, options: Mapping[str, object], kind: str) -> None:
     from patchword.core.errors import UserError
 
     given = [name for name, value in options.items() if value is not None]
     if given:
-        raise UserError(f"{given[0]} is an option for detectors", got=f"{model}, which is none")
+        raise UserError(f"{given[0]} is an option for {kind}", got=f"{model}, which is none")
 
 
 def reads_texts(model: str) -> bool:

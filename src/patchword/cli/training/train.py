@@ -69,6 +69,7 @@ def train(
       patchword train fashion-mnist-vit epochs=5 model.depth=6
       patchword train image-folder-vit data=my/images
       patchword train detect-objects data=my/photos --name mine
+      patchword train segment-images data=my/streets --name streets
       patchword train fashion-mnist-families
       patchword train fashion-mnist-vit sam=0.05
       patchword train deit-distillation teacher=runs/fashion-mnist-resnet

@@ -18,7 +18,7 @@ def is_detector(path: Path) -> bool:
     """Return whether a run, a model folder or a file of weights is a detector; nothing but its description is read."""
     if (path / "recipe.yaml").is_file():
         return isinstance(read_recipe(path / "recipe.yaml"), DetectionRecipe)
-    return _described(path) in DETECTORS
+    return described_model(path) in DETECTORS
 
 
 def open_detector(path: Path) -> Detector:
@@ -26,7 +26,7 @@ def open_detector(path: Path) -> Detector:
     return RunFolder(path).detector() if (path / "recipe.yaml").is_file() else load_detector(path)
 
 
-def _described(path: Path) -> object:
+def described_model(path: Path) -> object:
     """Return the name of the model in config.json, or in the header of a file; None if there is none."""
     try:
         if path.is_dir():

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from patchword.core.card import Normalization
 from patchword.core.device import pick_device, pick_precision
+from patchword.core.files import write_json
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.progress import Progress
 from patchword.data.segmentation.batches import LabelBatch, LabelBatches
@@ -28,6 +29,8 @@ from patchword.training.loop import Validation
 from patchword.training.step import Objective
 from patchword.weights import save
 
+COLORS = "colors.json"
+"""The colours of the classes in the label maps, beside the weights; only where the label maps have colours."""
 _IMAGES = 256  # evenly spaced images that the normalization is measured on
 
 
@@ -58,6 +61,8 @@ class SegmentationTask:
 
     def save(self, folder: Path) -> None:
         save(self.model, folder)
+        if colors := self.train.source.colors:
+            write_json(folder / COLORS, [list(color) for color in colors])
 
     def fingerprint(self) -> dict[str, Any]:
         source = self.train.source

@@ -23,6 +23,7 @@ _NAMES = {
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
     "matthews": "Matthews correlation",
+    "mean_iou": "mean IoU",
     "next_accuracy": "next-sentence accuracy",
     "order_accuracy": "sentence-order accuracy",
     "next_perplexity": "perplexity of the next word",

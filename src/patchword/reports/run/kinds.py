@@ -18,6 +18,7 @@ from patchword.reports.run.frozen_vectors import vectors_report
 from patchword.reports.run.image import image_report
 from patchword.reports.run.image_pretraining import image_pretraining_report
 from patchword.reports.run.result_lines import held_out_lines, text_lines, vectors_lines
+from patchword.reports.run.segmentation import segmentation_report
 from patchword.reports.run.text.pretraining import pretraining_report
 from patchword.reports.run.text.text import text_report
 from patchword.reports.run.translation import translation_report
@@ -48,6 +49,7 @@ REPORTS: Mapping[str, KindReport] = MappingProxyType(
         "elmo": KindReport(elmo_report, held_out_lines),
         "image-pretraining": KindReport(image_pretraining_report),
         "detection": KindReport(detection_report),
+        "segmentation": KindReport(segmentation_report),
     }
 )
 

@@ -1,0 +1,1 @@
+"""Segmenters as pipelines: images in, label maps out."""

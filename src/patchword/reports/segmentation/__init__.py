@@ -1,0 +1,1 @@
+"""Figures and report sections of semantic segmentation."""
