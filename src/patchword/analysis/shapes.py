@@ -8,10 +8,12 @@ from torch import Tensor, nn
 
 from patchword.analysis.cost.count import input_shape
 from patchword.analysis.cost.detection import SIZE, image_channels, run_parts
+from patchword.analysis.cost.segmentation import SIZE as CROP
 from patchword.core.card import Card
 from patchword.layers import DropPath, Pattern, Position
 from patchword.models import REGISTRY
 from patchword.models.detection import create_detector
+from patchword.models.segmentation import create_segmenter
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,19 @@ def detector_tree(card: Card, size: tuple[int, int] = SIZE) -> Part:
     return _part("", detector, outputs, tuple(images.shape))
 
 
+@torch.no_grad()
+def segmenter_tree(card: Card, size: tuple[int, int] = CROP) -> Part:
+    """Return the tree of a segmenter's parts, for one image of a height and width. The auxiliary head runs, too."""
+    with torch.device("meta"):
+        segmenter = create_segmenter(card.model, **card.config).eval()
+        images = torch.empty(1, image_channels(segmenter), *size)
+        outputs: dict[nn.Module, Any] = {}
+        for module in segmenter.modules():
+            module.register_forward_hook(lambda module, _, output: outputs.update({module: output}))
+        segmenter.outputs(images, auxiliary=True)
+    return _part("", segmenter, outputs, tuple(images.shape))
+
+
 def _part(name: str, module: nn.Module, outputs: dict[nn.Module, Any], given: tuple[int, ...] = ()) -> Part:
     children = tuple(
         _part(child_name, child, outputs) for child_name, child in module.named_children() if not _is_hidden(child)
@@ -73,7 +88,7 @@ def _part(name: str, module: nn.Module, outputs: dict[nn.Module, Any], given: tu
 
 def _is_hidden(module: nn.Module) -> bool:
     """Return whether a part does nothing here, and would only make the tree longer."""
-    neutral = isinstance(module, nn.Identity | nn.Dropout) or (isinstance(module, DropPath) and module.rate == 0)
+    neutral = isinstance(module, nn.Identity | nn.Dropout | nn.Dropout2d) or (isinstance(module, DropPath) and module.rate == 0)
     empty = isinstance(module, Position | Pattern | nn.ModuleList) and not any(True for _ in module.parameters())
     return neutral or empty
 

@@ -17,6 +17,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.anchor_detector import AnchorDetector
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
+from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.models.detection import create_detector
 
 SIZE = (800, 1280)  # height and width of the images of published FLOPs
@@ -143,7 +144,7 @@ def _is_below(name: str, part: str) -> bool:
     return not part or name == part or name.startswith(f"{part}.")
 
 
-def image_channels(detector: Detector) -> int:
+def image_channels(detector: Detector | Segmenter) -> int:
     """Return the channels of the images: those of the first convolution, or of the patch embedding."""
     for module in detector.backbone.modules():
         found = getattr(module, "channels", None) or getattr(module, "in_channels", None)

@@ -65,6 +65,7 @@ FREE = (
     nn.Sequential,  # an empty one
     nn.ModuleList,
     nn.Dropout,
+    nn.Dropout2d,
     nn.GELU,
     nn.ReLU,
     nn.MaxPool2d,

@@ -42,7 +42,8 @@ def cost(
     size: Annotated[
         str,
         typer.Option(
-            "--size", metavar="HxW", help="Height and width of the images of a detector.", show_default="800x1280"
+            "--size", metavar="HxW", help="Height and width of the images of a detector or a segmenter.",
+            show_default="800x1280, 512x512"
         ),
     ] = "",
     as_json: Json = False,
@@ -60,12 +61,14 @@ def cost(
       patchword cost vit-base-16 --block 0 --steps
       patchword cost bert-base --tokens 512
       patchword cost mask-rcnn --set backbone=swin-tiny --size 800x1280
+      patchword cost upernet --set backbone=swin-tiny --size 512x2048
       patchword cost swin-tiny --formula --out formulas
     """
     from patchword.analysis.cost import count, text_of
     from patchword.cli.models.detectors import is_detector, show_detector_cost
     from patchword.cli.models.export import read_size
     from patchword.cli.models.formula import formula as show_formula
+    from patchword.cli.models.segmenters import is_segmenter, show_segmenter_cost
     from patchword.core.errors import UserError
 
     if model is not None:
@@ -84,8 +87,13 @@ def cost(
             raise UserError(f"{model!r} is a detector", expected="no --block or --tokens", hint="--part backbone")
         show_detector_cost(model, settings, part, read_size(size), steps or bool(part), as_json)
         return
+    if is_segmenter(model):
+        if block is not None or tokens is not None:
+            raise UserError(f"{model!r} is a segmenter", expected="no --block or --tokens", hint="--part backbone")
+        show_segmenter_cost(model, settings, part, read_size(size), steps or bool(part), as_json)
+        return
     if size:
-        raise UserError("--size is for detectors", hint="the input size of an image model: --set image=384")
+        raise UserError("--size is for detectors and segmenters", hint="the input size of an image model: --set image=384")
     if block is not None and part:
         raise UserError("--block and --part exclude each other", expected="one of them")
     card = card_of(model, settings)

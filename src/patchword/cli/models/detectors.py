@@ -115,8 +115,8 @@ def print_detector_cost(out: "Console", found: "DetectorCost", steps: bool) -> N
     out.print(f"[bold]{found.model}[/bold], backbone {found.backbone}{where}, input {size}\n", highlight=False)
     if steps:
         print_steps(out, found)
-    _print_rows(out, found.parts(), "part")
-    _print_rows(out, [*found.sections(), ("total", found.macs, found.parameters)], "sum")
+    print_rows(out, found.parts(), "part")
+    print_rows(out, [*found.sections(), ("total", found.macs, found.parameters)], "sum")
     out.print(f"  anchors: {sum(one.count for one in found.anchors):,}", highlight=False)
     for one in found.anchors:
         out.print(f"    {one.name}, stride {one.stride}: {one.working()}", highlight=False)
@@ -127,7 +127,8 @@ def print_detector_cost(out: "Console", found: "DetectorCost", steps: bool) -> N
     out.print(f"\n[dim]MACs: {CONVENTION}\n{OF_DETECTORS}[/dim]", highlight=False)
 
 
-def _print_rows(out: "Console", rows: Any, title: str) -> None:
+def print_rows(out: "Console", rows: Any, title: str) -> None:
+    """Print rows of (name, MACs, parameters)."""
     names = [row[0] for row in cast("list[tuple[str, int, int]]", rows)]
     width = max(map(len, [title, *names])) + 2
     out.print(f"  {title:<{width}}{'MACs':>18}{'parameters':>16}", highlight=False)

@@ -22,7 +22,7 @@ def models(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the models: name, parameters, MACs at the default input size, paper; then the detectors.
+    """List the models: name, parameters, MACs at the default input size, paper; then detectors and segmenters.
 
     Examples:
 
@@ -35,6 +35,7 @@ def models(
         _checkpoints(pattern, as_json)
         return
     from patchword.cli.models.detectors import detector_rows, print_detectors
+    from patchword.cli.models.segmenters import print_segmenters, segmenter_rows
     from patchword.core.errors import UserError
     from patchword.models import REGISTRY
 
@@ -45,16 +46,18 @@ def models(
         rows.append(
             {"name": name, "parameters": variant.parameters, "macs": variant.macs, "input": size, "paper": family.paper}
         )
-    detectors = detector_rows(pattern)
-    if not rows and not detectors:
+    detectors, segmenters = detector_rows(pattern), segmenter_rows(pattern)
+    if not rows and not detectors and not segmenters:
         raise UserError(f"no model matches {pattern!r}", hint="`patchword models` lists all")
     if as_json:
-        typer.echo(json.dumps([*rows, *detectors], indent=2))
+        typer.echo(json.dumps([*rows, *detectors, *segmenters], indent=2))
         return
     if rows:
         _print_models(rows)
     if detectors:
         print_detectors(detectors)
+    if segmenters:
+        print_segmenters(segmenters)
 
 
 def _print_models(rows: list[dict[str, Any]]) -> None:

@@ -18,16 +18,25 @@ def show(model: Model, settings: Settings = None, download: Download = False) ->
       patchword show swin-tiny
       patchword show vit-base-16 --set image=384
       patchword show mask-rcnn --set backbone=swin-tiny
+      patchword show upernet --set backbone=swin-tiny
     """
     from rich.tree import Tree
 
-    from patchword.analysis.shapes import detector_tree, part_tree
+    from patchword.analysis.shapes import detector_tree, part_tree, segmenter_tree
     from patchword.cli.models.detectors import detector_card, is_detector
+    from patchword.cli.models.segmenters import is_segmenter, segmenter_card
 
     fetch_model(model, download)
     detects = is_detector(model)
-    card = detector_card(model, settings) if detects else card_of(model, settings)
-    root = detector_tree(card) if detects else part_tree(card)
+    if detects:
+        card = detector_card(model, settings)
+        root = detector_tree(card)
+    elif is_segmenter(model):
+        card = segmenter_card(model, settings)
+        root = segmenter_tree(card)
+    else:
+        card = card_of(model, settings)
+        root = part_tree(card)
     tree = Tree(f"[bold]{card.model}[/bold]  {root.parameters:,} parameters")
     _grow(tree, root)
     out = console(120)

@@ -1,0 +1,102 @@
+"""Counts the cost of segmenters: backbone, neck and heads."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from patchword.analysis.cost.count import Cost, calls_of, module_lines
+from patchword.analysis.cost.detection import PartCost, image_channels
+from patchword.analysis.cost.line import Call, Line
+from patchword.core.card import Card
+from patchword.core.errors import UserError, nearest
+from patchword.layers.dense.segmentation.segmenter import Segmenter
+from patchword.models.segmentation import create_segmenter
+
+SIZE = (512, 512)  # height and width of training crops
+CONVENTION = (
+    "Published FLOPs of UperNet are MACs at 2048 x 512 pixels, counted with mmseg. Interpolation, pooling and norms are "
+    "not counted, nor is the auxiliary head, which runs in training only. Swin's published FLOPs include the padding "
+    "of its windows: window_padding=attended. Published Semantic FPNs have mmseg's ResNet: deep_stem=True."
+)
+_SECTIONS = ("backbone", "neck", "head", "auxiliary")
+_TITLES = {  # parts of heads, by the start of their names
+    "head.pooling": "head, pyramid pooling",
+    "head.lateral": "head, laterals",
+    "head.output": "head, levels",
+    "head.fuse": "head, fusion of the levels",
+    "head.scales": "head, convolutions of the levels",
+    "head.class_output": "head, logits",
+    "neck.lateral": "neck, laterals",
+    "neck.output": "neck, outputs",
+    "auxiliary": "auxiliary head (training only)",
+}
+
+
+@dataclass(frozen=True)
+class SegmenterCost(Cost):
+    """The cost of a segmenter or a part of it. backbone: its name."""
+
+    backbone: str
+
+    def parts(self) -> list[PartCost]:
+        """Return the sums of the stages of the backbone and of the parts of neck and heads."""
+        sums: dict[str, tuple[int, int]] = {}
+        for line in self.lines:
+            title = _title(line.part)
+            macs, parameters = sums.get(title, (0, 0))
+            more = line.macs.value if line.macs else 0, line.parameters.value if line.parameters else 0
+            sums[title] = macs + more[0], parameters + more[1]
+        return [PartCost(title, *both) for title, both in sums.items()]
+
+    def sections(self) -> list[PartCost]:
+        """Return the sums of backbone, neck, head and auxiliary head."""
+        found = [self.below(name) for name in _SECTIONS]
+        return [PartCost(one.part, one.macs, one.parameters) for one in found if one.lines]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of `Cost`, with the sums."""
+        sums = {
+            what: [one._asdict() for one in found]
+            for what, found in (("sections", self.sections()), ("parts", self.parts()))
+        }
+        return {**super().to_json(), "backbone": self.backbone, "segmenter_convention": CONVENTION, **sums}
+
+
+def count_segmenter(card: Card, part: str = "", size: tuple[int, int] = SIZE) -> SegmenterCost:
+    """Return the cost of a segmenter or one of its parts, for one image of a height and width.
+
+    >>> count_segmenter(create_segmenter("upernet", backbone="swin-tiny").card, size=(512, 2048)).macs
+    """
+    with torch.device("meta"):
+        segmenter = create_segmenter(card.model, **card.config).eval()
+        images = torch.empty(1, image_channels(segmenter), *size)
+    names = [name for name, _ in segmenter.named_modules()]
+    if part not in names:
+        raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
+    calls = calls_of(segmenter, lambda: segmenter.outputs(images, auxiliary=True))
+    lines = tuple(
+        line
+        for line in _lines(segmenter, calls)
+        if not part or line.part == part or line.part.startswith(f"{part}.")
+    )
+    cost = SegmenterCost(card.model, part, tuple(images.shape), lines, str(card.config["backbone"]))
+    expected = sum(parameter.numel() for parameter in segmenter.get_submodule(part).parameters())
+    assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the segmenter has {expected}"
+    return cost
+
+
+def _lines(segmenter: Segmenter, calls: dict[str, list[Call]]) -> Iterable[Line]:
+    for name in _SECTIONS:
+        module = getattr(segmenter, name)
+        for line in () if module is None else module_lines(module, name, calls):
+            yield replace(line, macs=None) if name == "auxiliary" else line
+
+
+def _title(part: str) -> str:
+    pieces = part.split(".")
+    if pieces[0] == "backbone":
+        inner = pieces[2:] if pieces[1:2] == ["backbone"] else pieces[1:]
+        return f"backbone, stage {int(inner[1]) + 1}" if inner[0] == "stages" else f"backbone, {inner[0]}"
+    return next(title for start, title in _TITLES.items() if part.startswith(start))
