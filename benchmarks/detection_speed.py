@@ -125,30 +125,29 @@ def candidates(work: Work, clock: Clock, options: argparse.Namespace) -> dict[st
     return found
 
 
-def timed(work: Work, steps: dict[str, Step], limits: HardwareLimits, options: argparse.Namespace) -> Result | None:
+def timed_rounds(
+    title: str,
+    device: torch.device,
+    steps: dict[str, Step],
+    limits: HardwareLimits,
+    seconds: float,
+    setting: dict[str, object],
+) -> Result | None:
     """Time all candidates in interleaved rounds; without the one that fails, if one does."""
     graphs = {name for name in steps if "graphs" in name}
     while steps:
         chosen = [Candidate(name, step, cuda_graphs=name in graphs) for name, step in steps.items()]
         running: list[str] = []
         try:
-            timings = benchmark(chosen, work.device, options.seconds, running.append)
+            timings = benchmark(chosen, device, seconds, running.append)
         except Exception as error:
             log(f"failed while it was timed ({running[-1]}): {type(error).__name__}: {str(error)[:500]}")
             steps.pop(next((name for name in steps if running[-1].endswith(name)), next(iter(steps))))
             continue
         mine = [one for one in timings if one.name.startswith("patchword")]
         best = max(mine or timings, key=lambda one: one.rate).name
-        sizes = work.sizes
-        setting = {
-            "backbone": sizes.backbone,
-            "height": sizes.height,
-            "width": sizes.width,
-            "batch": work.batch,
-            "train": work.train,
-            "precision": "bfloat16" if work.device.type == "cuda" else "float32",
-        }
-        return Result(work.title, "images", timings, best, work.device, limits, {}, setting)
+        precision = "bfloat16" if device.type == "cuda" else "float32"
+        return Result(title, "images", timings, best, device, limits, {}, {**setting, "precision": precision})
     return None
 
 
@@ -215,7 +214,9 @@ def main() -> None:
             work = Work(sizes, min(batch, 2) if options.quick else batch, train, device)
             log(f"== {work.title}, {clock.left() / 60:.1f} minutes left")
             steps = candidates(work, clock, options)
-            result = timed(work, dict(steps), limits, options)
+            setting = {"backbone": sizes.backbone, "height": sizes.height, "width": sizes.width}
+            setting |= {"batch": work.batch, "train": work.train}
+            result = timed_rounds(work.title, device, dict(steps), limits, options.seconds, setting)
             if result is not None:
                 results.append(result)
                 print_result(result)

@@ -88,7 +88,9 @@ def _part(name: str, module: nn.Module, outputs: dict[nn.Module, Any], given: tu
 
 def _is_hidden(module: nn.Module) -> bool:
     """Return whether a part does nothing here, and would only make the tree longer."""
-    neutral = isinstance(module, nn.Identity | nn.Dropout | nn.Dropout2d) or (isinstance(module, DropPath) and module.rate == 0)
+    neutral = isinstance(module, nn.Identity | nn.Dropout | nn.Dropout2d) or (
+        isinstance(module, DropPath) and module.rate == 0
+    )
     empty = isinstance(module, Position | Pattern | nn.ModuleList) and not any(True for _ in module.parameters())
     return neutral or empty
 

@@ -18,6 +18,11 @@ PUBLISHED = {  # parameters and GMACs at 1280 x 800, counted with mmdet's code
     ("cascade-mask-rcnn", "swin-tiny"): (85_629_804, 744.8),
     ("atss", "swin-tiny"): (35_734_548, 214.3),
     ("retinanet", "resnet-50"): (37_968_692, 238.5),
+    ("reppoints-v2", "resnet-50"): (42_132_528, 272.2),
+    ("reppoints-v2", "swin-tiny"): (44_916_202, 282.0),
+    ("sparse-rcnn", "resnet-50"): (106_342_888, 168.3),
+    ("sparse-rcnn", "swin-tiny"): (109_741_154, 175.6),
+    ("detr", "resnet-50"): (41_524_768, 96.9),
 }
 
 
@@ -41,6 +46,20 @@ def test_macs_equal_those_that_torch_counts(name):
     assert count_detector(given, size=SIZE).macs == torch_macs(given)
 
 
+def test_detr_at_the_size_of_most_images():
+    assert count_detector(card("detr"), size=(800, 1066)).macs / 1e9 == pytest.approx(81.2, abs=0.06)
+
+
+def test_parts_and_sections_of_detectors_without_anchors():
+    found = count_detector(card("detr", backbone="resnet-18"), size=SIZE)
+    titles = [one.title for one in found.parts()]
+    assert {"encoder, layer 6", "decoder, layer 1", "learned queries", "class logits"} <= set(titles)
+    assert sum(one.macs for one in found.sections()) == found.macs
+    sparse = count_detector(card("sparse-rcnn", backbone="resnet-18", proposals=30), size=SIZE)
+    assert (sparse.boxes, sparse.anchors) == (30, ())
+    assert "box head 6, 30 boxes" in [one.title for one in sparse.parts()]
+
+
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_any_backbone_is_counted(backbone):
     given = card("mask-rcnn", backbone=backbone, **BACKBONES[backbone])
@@ -51,6 +70,7 @@ def test_any_backbone_is_counted(backbone):
 def torch_macs(given):
     with torch.device("meta"):
         detector, images = create_detector(given.model, **given.config).eval(), torch.empty(1, 3, *SIZE)
+    detector.requires_grad_(False)  # the counter cannot follow views of parameters
     with FlopCounterMode(display=False) as counter:
         run_parts(detector, images)
     return counter.get_total_flops() // 2

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from patchword.analysis.cost.rules import FREE, RULES, TEXT_HEADS, Call, Kind, Line, Rule
+from patchword.analysis.cost.rules import FREE, OWN_RULES, RULES, TEXT_HEADS, Call, Kind, Line, Rule
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.text import Pair, Text
@@ -147,7 +147,7 @@ def calls_of(model: nn.Module, run: Callable[[], object]) -> dict[str, list[Call
             lambda _, arguments, output, name=name: calls.setdefault(name, []).append(Call(arguments, output))
         )
         for name, module in model.named_modules()
-        if type(module) in RULES
+        if type(module) in RULES or type(module) in OWN_RULES
     ]
     try:
         run()
@@ -161,14 +161,15 @@ def module_lines(
     module: nn.Module, part: str, calls: dict[str, list[Call]], rules: Mapping[type[nn.Module], Rule] = RULES
 ) -> Iterable[Line]:
     """Yield the cost lines of a module and its children. part: its name in the model."""
+    rule = rules.get(type(module)) or OWN_RULES.get(type(module))
+    # The table of a position bias is read by attention and never called itself.
+    for number, call in enumerate(calls.get(part, [Call((), None)]) if rule else ()):
+        for line in rule(part, module, call):  # type: ignore[misc]  # without a rule there are no calls
+            yield line if number == 0 else replace(line, parameters=None)  # weights count once
     if type(module) in rules:
-        # The table of a position bias is read by attention and never called itself.
-        for number, call in enumerate(calls.get(part, [Call((), None)])):
-            for line in rules[type(module)](part, module, call):
-                yield line if number == 0 else replace(line, parameters=None)  # weights count once
         return
     is_leaf = not any(True for _ in module.children())
-    if any(True for _ in module.parameters(recurse=False)) or (is_leaf and not isinstance(module, FREE)):
+    if not rule and (any(True for _ in module.parameters(recurse=False)) or (is_leaf and not isinstance(module, FREE))):
         raise TypeError(f"no rule counts {type(module).__name__} at {part!r}; add one to analysis/cost/rules.py")
     for name, child in module.named_children():
         yield from module_lines(child, f"{part}.{name}" if part else name, calls, rules)

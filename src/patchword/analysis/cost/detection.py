@@ -16,11 +16,22 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.anchor_detector import AnchorDetector
 from patchword.layers.dense.detector import Detector
+from patchword.layers.dense.points.reppoints_detector import RepPointsDetector
+from patchword.layers.dense.queries.sparse_detector import SparseDetector
+from patchword.layers.dense.queries.sparse_head import SparseHead
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.models.detection import create_detector
 
 SIZE = (800, 1280)  # height and width of the images of published FLOPs
+_SECTIONS = {
+    "stages": "box heads",
+    "masks": "mask heads",
+    "boxes": "learned boxes",
+    "queries": "learned queries",
+    "class_output": "class logits",
+    "box_output": "boxes",
+}
 _MULTIPLE = 32  # images are padded to a multiple of it
 CONVENTION = (
     "Published FLOPs of detectors are MACs at 1280 x 800 pixels, counted with mmdet: 1,000 proposals go through each "
@@ -81,10 +92,10 @@ class DetectorCost(Cost):
         return [PartCost(title, *both) for title, both in sums.items()]
 
     def sections(self) -> list[PartCost]:
-        """Return the sums of backbone, neck, proposer, box heads and mask heads."""
-        titles = {"stages": "box heads", "masks": "mask heads"}
-        found = [self.below(name) for name in ("backbone", "neck", "proposer", "stages", "masks")]
-        return [PartCost(titles.get(one.part, one.part), one.macs, one.parameters) for one in found if one.lines]
+        """Return the sums of backbone, neck, heads and so on."""
+        names = dict.fromkeys(line.part.partition(".")[0] for line in self.lines)
+        found = [self.below(name) for name in names]
+        return [PartCost(_SECTIONS.get(one.part, one.part), one.macs, one.parameters) for one in found if one.lines]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of `Cost`, with the anchors, the numbers of boxes and the sums."""
@@ -107,7 +118,11 @@ class DetectorCost(Cost):
         if pieces[0] in ("stages", "masks"):
             kind, count = ("box", self.boxes) if pieces[0] == "stages" else ("mask", self.masks)
             return f"{kind} head {int(pieces[1]) + 1}, {count:,} boxes"
-        return f"neck, {line.label}"
+        if self.anchors:
+            return f"neck, {line.label}"
+        if pieces[0] in ("encoder", "decoder"):
+            return f"{pieces[0]}, layer {int(pieces[2]) + 1}" if pieces[1] == "blocks" else f"{pieces[0]}, norm"
+        return ", ".join([_SECTIONS.get(pieces[0], pieces[0]), *pieces[1:2]])
 
 
 def count_detector(card: Card, part: str = "", size: tuple[int, int] = SIZE) -> DetectorCost:
@@ -155,6 +170,12 @@ def image_channels(detector: Detector | Segmenter) -> int:
 
 def run_parts(detector: Detector, images: Tensor) -> list[tuple[int, int]]:
     """Run all parts once on the meta device; return the height and width of each level. Heads read their most boxes."""
+    if isinstance(detector, RepPointsDetector):
+        detector.head(detector.features(images))
+        return []
+    if isinstance(detector, SparseDetector):
+        for each in cast(Sequence[SparseHead], detector.stages):
+            each.pool = cast(Any, _NoPool(each.pool.size))
     if not isinstance(detector, AnchorDetector):
         detector(images)
         return []
@@ -180,6 +201,8 @@ def _level_anchors(detector: Detector, shapes: Sequence[tuple[int, int]]) -> tup
 
 def _box_counts(detector: Detector) -> tuple[int, int]:
     """Return how many boxes each box head and each mask head reads; 0 if there is no such head."""
+    if isinstance(detector, SparseDetector):
+        return len(detector.queries), 0
     if not isinstance(detector, AnchorDetector):
         return 0, 0
     boxes, masks = detector.proposer.rule.max_boxes, detector.rule.max_boxes

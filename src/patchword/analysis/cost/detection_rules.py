@@ -6,6 +6,10 @@ from patchword.analysis.cost.expression import Expression, symbol
 from patchword.analysis.cost.line import Call, Line
 from patchword.layers.dense.backbones import FixedBatchNorm2d
 from patchword.layers.dense.dense_head import DenseHead
+from patchword.layers.dense.points.bifpn import Combination
+from patchword.layers.dense.points.reppoints_head import DeformableConv
+from patchword.layers.dense.queries.dynamic_conv import DynamicConv
+from patchword.layers.dense.queries.sparse_detector import SparseDetector
 
 _OUTPUTS = {"class_output": "class scores", "box_output": "box deltas", "centerness_output": "centerness"}
 _OTHERS = {"upsample": "upsampling", "output": "mask of each class"}
@@ -79,3 +83,34 @@ def _convolution(
     out = outputs or symbol("O", module.out_channels, "outputs")
     weights = inputs * out + out if module.bias is not None else inputs * out
     return Line(part, f"{label}, {height} x {width}", "convolution", places * inputs * out, weights)
+
+
+def deformable(part: str, module: DeformableConv, call: Call) -> list[Line]:
+    """The products of a 3x3 convolution; reading between cells is not counted."""
+    outputs, inputs, height, width = module.weight.shape
+    _, _, rows, columns = call.answer.shape
+    places = symbol("H", rows, "rows") * symbol("W", columns, "columns")
+    weights = symbol("I", inputs, "inputs per output") * height * width * symbol("O", outputs, "outputs")
+    return [Line(part, f"deformable convolution {height} x {width}", "convolution", places * weights, weights)]
+
+
+def combination(part: str, module: Combination, call: Call) -> list[Line]:
+    """The weights of the maps that are added."""
+    return [Line(part, "weights of the maps", "other", None, symbol("n", module.weights.numel(), "maps"))]
+
+
+def dynamic(part: str, module: DynamicConv, call: Call) -> list[Line]:
+    """Two products of the features of each box with the matrices that its query makes."""
+    count, cells, _ = call.arguments[1].memory.shape
+    width, inner = symbol("D", module.width, "width"), symbol("E", module.inner, "inner width")
+    product = boxes(count) * symbol("c", cells, "cells per box") * width * inner
+    return [Line(part, f"dynamic convolution, {which}", "convolution", product, None) for which in ("first", "second")]
+
+
+def learned_boxes(part: str, module: SparseDetector, call: Call) -> list[Line]:
+    count, width = module.queries.shape
+    each = symbol("Q", count, "queries")
+    return [
+        Line("boxes", "learned boxes", "other", None, 4 * each),
+        Line("queries", "learned queries", "other", None, each * symbol("D", width, "width")),
+    ]

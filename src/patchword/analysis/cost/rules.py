@@ -10,7 +10,15 @@ from torch import nn
 
 from patchword.analysis.cost.attention_rules import additive, attention
 from patchword.analysis.cost.convolution_rules import convolution, filters, patches
-from patchword.analysis.cost.detection_rules import fixed_batch_norm, group_norm, transposed
+from patchword.analysis.cost.detection_rules import (
+    combination,
+    deformable,
+    dynamic,
+    fixed_batch_norm,
+    group_norm,
+    learned_boxes,
+    transposed,
+)
 from patchword.analysis.cost.line import Call, Kind, Line
 from patchword.analysis.cost.linear_rules import TEXT_HEADS, linear, projection
 from patchword.analysis.cost.position_rules import flow, fourier, leading, offsets, positions, relative_vectors
@@ -54,8 +62,13 @@ from patchword.layers import (
 from patchword.layers.convolution.depthwise import DepthwiseConv2d
 from patchword.layers.convolution.stem import ImageConv2d
 from patchword.layers.dense.backbones import FixedBatchNorm2d
+from patchword.layers.dense.points.bifpn import Combination
+from patchword.layers.dense.points.reppoints_head import DeformableConv
+from patchword.layers.dense.queries.dynamic_conv import DynamicConv
+from patchword.layers.dense.queries.sine_positions import SinePositions
+from patchword.layers.dense.queries.sparse_detector import SparseDetector
 
-__all__ = ["FREE", "RULES", "TEXT_HEADS", "Call", "Kind", "Line", "Rule"]
+__all__ = ["FREE", "OWN_RULES", "RULES", "TEXT_HEADS", "Call", "Kind", "Line", "Rule"]
 
 Rule = Callable[[str, Any, Call], list[Line]]
 
@@ -87,6 +100,7 @@ FREE = (
     Tokens,
     nn.Tanh,
     FromMemory,
+    SinePositions,
 )
 
 RULES: dict[type[nn.Module], Rule] = {
@@ -108,6 +122,7 @@ RULES: dict[type[nn.Module], Rule] = {
     FixedBatchNorm2d: fixed_batch_norm,
     nn.GroupNorm: group_norm,
     nn.ConvTranspose2d: transposed,
+    DeformableConv: deformable,
     RelativeTable: offsets,
     RelativeVectors: relative_vectors,
     FourierFeatures: fourier,
@@ -118,4 +133,11 @@ RULES: dict[type[nn.Module], Rule] = {
     ClippedLstm: recurrent,
     ScalarMix: mixture,
     NoNorm: no_norm,
+}
+
+# Parts that have products or parameters of their own besides those of their children.
+OWN_RULES: dict[type[nn.Module], Rule] = {
+    DynamicConv: dynamic,
+    SparseDetector: learned_boxes,
+    Combination: combination,
 }

@@ -77,9 +77,7 @@ def count_segmenter(card: Card, part: str = "", size: tuple[int, int] = SIZE) ->
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
     calls = calls_of(segmenter, lambda: segmenter.outputs(images, auxiliary=True))
     lines = tuple(
-        line
-        for line in _lines(segmenter, calls)
-        if not part or line.part == part or line.part.startswith(f"{part}.")
+        line for line in _lines(segmenter, calls) if not part or line.part == part or line.part.startswith(f"{part}.")
     )
     cost = SegmenterCost(card.model, part, tuple(images.shape), lines, str(card.config["backbone"]))
     expected = sum(parameter.numel() for parameter in segmenter.get_submodule(part).parameters())

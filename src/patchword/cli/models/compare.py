@@ -53,7 +53,8 @@ def compare(
     ] = None,
     text: Annotated[bool, typer.Option("--text", help="Compare text models.")] = False,
     dense: Annotated[
-        bool, typer.Option("--dense", help="Compare the published detectors; MODEL is a detector or a backbone.")
+        bool,
+        typer.Option("--dense", help="Compare published detectors and segmenters; MODEL is one of them or a backbone."),
     ] = False,
     speed: Annotated[bool, typer.Option("--speed", help="With --dense: also measure images per second.")] = False,
     batch: Annotated[
@@ -139,14 +140,14 @@ def _dense(
     as_json: bool,
     allowed: bool,
 ) -> None:
-    from patchword.cli.models.dense import compare_detectors
+    from patchword.cli.models.dense import compare_dense
     from patchword.core.errors import UserError
     from patchword.core.files import make_folder
 
     if not allowed:
         raise UserError("--speed is for --dense, which excludes --text", expected="--dense --speed")
     screen, folder = _messages(as_json), out or Path("dense-comparison")
-    comparison = compare_detectors(words, device, batch or 1, seconds, speed, screen)
+    comparison = compare_dense(words, device, batch or 1, seconds, speed, screen)
     make_folder(folder)
     _show(comparison, folder, as_json, screen)
     raise typer.Exit(1 if any(row.failure for row in comparison.rows) else 0)

@@ -42,8 +42,10 @@ def cost(
     size: Annotated[
         str,
         typer.Option(
-            "--size", metavar="HxW", help="Height and width of the images of a detector or a segmenter.",
-            show_default="800x1280, 512x512"
+            "--size",
+            metavar="HxW",
+            help="Height and width of the images of a detector or a segmenter.",
+            show_default="800x1280, 512x512",
         ),
     ] = "",
     as_json: Json = False,
@@ -93,7 +95,9 @@ def cost(
         show_segmenter_cost(model, settings, part, read_size(size), steps or bool(part), as_json)
         return
     if size:
-        raise UserError("--size is for detectors and segmenters", hint="the input size of an image model: --set image=384")
+        raise UserError(
+            "--size is for detectors and segmenters", hint="the input size of an image model: --set image=384"
+        )
     if block is not None and part:
         raise UserError("--block and --part exclude each other", expected="one of them")
     card = card_of(model, settings)

@@ -1,4 +1,4 @@
-"""compare --dense: compares detectors by published, counted and measured figures."""
+"""compare --dense: compares detectors and segmenters by published, counted and measured figures."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from patchword.reports.comparison.dense import DenseComparison
 
 
-def compare_detectors(
+def compare_dense(
     words: Sequence[str], device: str, batch: int, seconds: float, speed: bool, out: "Console"
 ) -> "DenseComparison":
-    """Return the comparison of the published detectors that the words match. speed: also time them on this machine."""
-    from patchword.analysis.cost.detection import SIZE
+    """Return the comparison of the published systems that the words match. speed: also time them on this machine."""
     from patchword.analysis.published.dense_comparison import dense_rows
     from patchword.core.device import machine, pick_device, pick_precision
     from patchword.reports.comparison.dense import DenseComparison
@@ -27,17 +26,13 @@ def compare_detectors(
     precision = pick_precision("auto", place)
     found: dict[tuple[str, str], DenseRow] = {}
     for row in rows:
-        pair = row.published.detector, row.published.backbone
-        if row.can_be_built and pair not in found:
+        pair = row.published.system, row.published.backbone
+        if pair not in found:
             out.print(f"measuring {pair[0]}, {pair[1]}", highlight=False)
             found[pair] = _measured(row, str(place), precision, batch, seconds)
-    rows = [
-        replace(row, speed=found[pair].speed, failure=found[pair].failure)
-        if (pair := (row.published.detector, row.published.backbone)) in found
-        else row
-        for row in rows
-    ]
-    how = f"{described['device']}, batch {batch}, {SIZE[0]} x {SIZE[1]}, {precision}, torch {described['torch']}"
+    timed = [found[row.published.system, row.published.backbone] for row in rows]
+    rows = [replace(row, speed=one.speed, failure=one.failure) for row, one in zip(rows, timed, strict=True)]
+    how = f"{described['device']}, batch {batch}, {precision}, torch {described['torch']}"
     return DenseComparison(rows, described, how)
 
 
@@ -47,17 +42,15 @@ def _measured(row: "DenseRow", device: str, precision: str, batch: int, seconds:
 
     import torch
 
-    from patchword.analysis.cost.detection import SIZE
-    from patchword.analysis.published.dense_comparison import dense_fields
+    from patchword.analysis.published.dense_comparison import create_dense
     from patchword.analysis.speed import Speed, timed
-    from patchword.models.detection import create_detector
 
     try:
-        detector = create_detector(row.published.detector, **dense_fields(row.published)).eval().to(device)
-        images = torch.randn(batch, 3, *SIZE, device=device)
+        model = create_dense(row.published).eval().to(device)
+        images = torch.randn(batch, 3, *row.published.size, device=device)
         if precision == "bfloat16":
-            detector, images = detector.to(torch.bfloat16), images.to(torch.bfloat16)
-        taken = timed(lambda: detector(images), torch.device(device), seconds)
+            model, images = model.to(torch.bfloat16), images.to(torch.bfloat16)
+        taken = timed(lambda: model(images), torch.device(device), seconds)
     except (RuntimeError, MemoryError) as error:
         return replace(row, failure=str(error).partition("\n")[0][:200])
     return replace(row, speed=Speed(batch, len(taken), median(taken), None))

@@ -117,7 +117,8 @@ def print_detector_cost(out: "Console", found: "DetectorCost", steps: bool) -> N
         print_steps(out, found)
     print_rows(out, found.parts(), "part")
     print_rows(out, [*found.sections(), ("total", found.macs, found.parameters)], "sum")
-    out.print(f"  anchors: {sum(one.count for one in found.anchors):,}", highlight=False)
+    if found.anchors:
+        out.print(f"  anchors: {sum(one.count for one in found.anchors):,}", highlight=False)
     for one in found.anchors:
         out.print(f"    {one.name}, stride {one.stride}: {one.working()}", highlight=False)
     if found.boxes:

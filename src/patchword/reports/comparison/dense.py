@@ -1,4 +1,4 @@
-"""A comparison of detectors: a table, a spreadsheet, and figures of AP over MACs."""
+"""A comparison of detectors and segmenters: tables, a spreadsheet, and figures of AP and mIoU over MACs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,39 @@ COLUMNS = (
     "source",
     "images/s",
 )
-LEFT = ("detector", "backbone", "schedule", "source")
-_MACS = "multiply-accumulates per image of 1280 x 800 (G, counted)"
-_LETTERS = {"mask-rcnn": "Mask", "cascade-mask-rcnn": "Cascade", "atss": "ATSS", "retinanet": "RetinaNet"}
+SEGMENTER_COLUMNS = (
+    "segmenter",
+    "backbone",
+    "schedule",
+    "mIoU, published",
+    "size",
+    *COLUMNS[5:],
+)
+LEFT = ("detector", "segmenter", "backbone", "schedule", "size", "source")
+_MACS = "multiply-accumulates per image (G, counted)"
+_LETTERS = {
+    "mask-rcnn": "Mask",
+    "cascade-mask-rcnn": "Cascade",
+    "atss": "ATSS",
+    "retinanet": "RetinaNet",
+    "reppoints-v2": "RepPoints",
+    "sparse-rcnn": "Sparse",
+    "detr": "DETR",
+    "upernet": "UperNet",
+    "semantic-fpn": "FPN",
+}
+
+
+_CAPTIONS = (
+    "{kind} as published, COCO val2017; MACs at 1280 x 800 as counted here, for 1,000 boxes in each box head and 100 "
+    "in each mask head. Hollow: 12 epochs (1x); filled: longer.",
+    "{kind} as published, ADE20K, tested at one scale; MACs as counted here: UperNet and CSWin at 512 x 2048, the "
+    "others at 512 x 512.",
+)
+DETR_MACS = (
+    "DETR's published MACs are the mean over images of COCO of several sizes: 81 G at 800 x 1066 and 97 G at 800 x 1280"
+)
+SEGMENTER_NOTE = "mIoU: ADE20K, percent, tested at one scale; MACs at the size (height x width) in the table"
 
 
 @dataclass(frozen=True)
@@ -35,37 +65,46 @@ class DenseComparison(Comparison):
     rows: Sequence[DenseRow]
     machine: dict[str, Any]
     how: str = ""
-    title: str = "Detectors: published, counted, measured"
+    title: str = "Detectors and segmenters: published, counted, measured"
 
     def sheets(self) -> list[Sheet]:
-        return [Sheet(COLUMNS, LEFT, [self.cells(row) for row in self.rows])]
+        detectors = [self.cells(row) for row in self.rows if not row.is_segmenter]
+        segmenters = [self.cells(row) for row in self.rows if row.is_segmenter]
+        found = (Sheet(COLUMNS, LEFT, detectors), Sheet(SEGMENTER_COLUMNS, LEFT, segmenters))
+        return [sheet for sheet in found if sheet.lines]
 
     def cells(self, row: DenseRow) -> list[str]:
-        """Return a row of the table."""
+        """Return a row of the table of detectors, or of that of segmenters."""
         published, marks = row.published, row.marks()
+        scores = [printed(published.box_ap), printed(published.mask_ap)]
+        if row.is_segmenter:
+            scores = [printed(published.miou), " x ".join(map(str, published.size))]
         return [
-            published.detector,
+            published.system,
             published.backbone,
             published.schedule,
-            printed(published.box_ap),
-            printed(published.mask_ap),
+            *scores,
             printed(published.parameters, "parameters" in marks),
-            "" if row.parameters is None else f"{row.parameters / 1e6:.2f}",
+            f"{row.parameters / 1e6:.2f}",
             printed(published.macs, "MACs" in marks),
-            "" if row.macs is None else f"{row.macs / 1e9:.1f}",
+            f"{row.macs / 1e9:.1f}",
             str(self.sources().index(published.source) + 1),
             rate(row.speed.rate) if row.speed else "failed" if row.failure else "",
         ]
 
     def notes(self) -> list[str]:
-        notes = ["AP: COCO val2017, percent; 1x is 12 epochs, 3x is 36", CONVENTION]
+        notes = []
+        if any(not row.is_segmenter for row in self.rows):
+            notes += ["AP: COCO val2017, percent; 1x is 12 epochs, 3x is 36", CONVENTION]
+        if any(row.published.system == "detr" for row in self.rows):
+            notes.append(DETR_MACS)
+        if any(row.is_segmenter for row in self.rows):
+            notes.append(SEGMENTER_NOTE)
         if self.how:
             notes.append(f"images/s: inference on random pixels, the median of repeated calls; {self.how}")
         remarks = [f"{row.published.name}, {what}: {text}" for row in self.rows for what, text in row.marks().items()]
         if remarks:
             notes += [f"figures with {MARK} differ from the count by more than {APART:.0%}:", *remarks]
-        if any(not row.can_be_built for row in self.rows):
-            notes.append("detectors without counts cannot be built here")
         return notes + [
             f"{row.published.name} could not be measured: {row.failure}" for row in self.rows if row.failure
         ]
@@ -77,40 +116,43 @@ class DenseComparison(Comparison):
         return [_record(row, self) for row in self.rows]
 
     def figures(self) -> Figures:
-        return {"box-ap-over-macs": _scatter(self.rows, "box"), "mask-ap-over-macs": _scatter(self.rows, "mask")}
+        boxes, masks, miou = (_scatter(self.rows, kind) for kind in ("box AP", "mask AP", "mIoU"))
+        return {"box-ap-over-macs": boxes, "mask-ap-over-macs": masks, "miou-over-macs": miou}
 
     def to_json(self) -> dict[str, Any]:
-        return {"machine": self.machine, "measured": self.how, "detectors": [row.to_json() for row in self.rows]}
+        detectors = [row.to_json() for row in self.rows if not row.is_segmenter]
+        segmenters = [row.to_json() for row in self.rows if row.is_segmenter]
+        return {"machine": self.machine, "measured": self.how, "detectors": detectors, "segmenters": segmenters}
 
 
 def _scatter(rows: Sequence[DenseRow], kind: str) -> dict[str, bytes]:
-    """Draw published AP over counted MACs: a colour per family of backbones, a line through the sizes of one."""
+    """Draw a published score over counted MACs: a colour per family of backbones, a line through the sizes of one."""
     points = []
     for row in rows:
         published = row.published
-        value = published.box_ap if kind == "box" else published.mask_ap
-        if row.macs is None or value is None:
+        value = {"box AP": published.box_ap, "mask AP": published.mask_ap, "mIoU": published.miou}[kind]
+        if value is None:
             continue
         size = published.backbone.rpartition("-")[2]
-        label = f"{_LETTERS.get(published.detector, published.detector)} {size}"
-        line = row.family, published.detector, published.schedule
+        label = f"{_LETTERS.get(published.system, published.system)} {size}"
+        line = row.family, published.system, published.schedule
         style = STYLES.get(row.family, OTHER)
         points.append(Point(row.family, label, row.macs / 1e9, value, line, style, published.schedule != "1x"))
-    caption = (
-        f"{kind.capitalize()} AP as published, COCO val2017; MACs as counted here, for 1,000 boxes in each box "
-        "head and 100 in each mask head. Hollow: 12 epochs (1x); filled: 36 epochs with multi-scale training (3x)."
+    return scatter_figure(
+        points, _MACS, f"{kind} (%)", _CAPTIONS[kind == "mIoU"].format(kind=kind[0].upper() + kind[1:])
     )
-    return scatter_figure(points, _MACS, f"{kind} AP (%)", caption)
 
 
 def _record(row: DenseRow, comparison: DenseComparison) -> dict[str, object]:
     published, speed = row.published, row.speed
     return {
-        "detector": published.detector,
+        "system": published.system,
         "backbone": published.backbone,
         "schedule": published.schedule,
         "published_box_ap": published.box_ap,
         "published_mask_ap": published.mask_ap,
+        "published_miou": published.miou,
+        "size": " x ".join(map(str, published.size)),
         "published_parameters_millions": published.parameters,
         "parameters": row.parameters,
         "published_macs_billions": published.macs,
