@@ -42,6 +42,9 @@ def export(
             show_default="1e-4; with --int8 any difference is accepted and printed",
         ),
     ] = None,
+    classes: Annotated[
+        bool, typer.Option("--class-map", help="Of a segmenter: write the class of each pixel, not the logits.")
+    ] = False,
     settings: Settings = None,
     download: Download = False,
 ) -> None:
@@ -54,8 +57,10 @@ def export(
       patchword export runs/demo --onnx demo.onnx
       patchword export runs/classify-text --onnx small.onnx --int8
       patchword export my-detector --onnx detector.onnx --size 800x1344
+      patchword export my-segmenter --onnx segmenter.onnx --class-map
     """
     from patchword.cli.models.detectors import is_detector
+    from patchword.cli.models.segmenters import is_segmenter
     from patchword.core.errors import UserError
     from patchword.models import REGISTRY
     from patchword.weights.export.export import expected_seconds
@@ -71,6 +76,11 @@ def export(
         FORMATS[suffix].require()
     sides, count = read_size(size), _batch(batch)
     fetch_model(model, download)
+    if is_segmenter(model):
+        _export_segmenter(model, settings, onnx, program or int8, sides, count, tolerance, classes)
+        return
+    if classes:
+        raise UserError("--class-map is for segmenters", got=model)
     if is_detector(model):
         _export_detector(model, settings, onnx, program or int8, sides, count, tolerance)
         return
@@ -116,6 +126,43 @@ def _export_detector(
         out.print(f"{model} is a registry name, so its weights are random; a saved detector has trained weights")
     out.print(f"exporting {detector.card.model}: a minute or two on a free core", highlight=False, markup=False)
     _print(out, export_detector(detector, path, size=size, batch=batch, tolerance=tolerance, remarks=remarks))
+
+
+def _export_segmenter(
+    model: str,
+    settings: "Iterable[str] | None",
+    path: Path | None,
+    other: object,
+    size: tuple[int, int] | None,
+    batch: int | None,
+    tolerance: float | None,
+    classes: bool,
+) -> None:
+    from patchword.core.errors import UserError
+    from patchword.models.segmentation import SEGMENTERS, create_segmenter
+    from patchword.weights import load_segmenter
+    from patchword.weights.export.segmentation import export_segmenter
+
+    if path is None or other:
+        raise UserError(f"{model!r} is a segmenter", expected="--onnx FILE.onnx alone, without --torch and --int8")
+    overrides, remarks, out = fields_of(settings or ()), {}, console()
+    if model not in SEGMENTERS:
+        segmenter = load_segmenter(model, **overrides)
+    else:
+        segmenter = create_segmenter(model, **overrides).eval()
+        remarks["weights"] = "random"
+        out.print(f"{model} is a registry name, so its weights are random; a saved segmenter has trained weights")
+    out.print(f"exporting {segmenter.card.model}: a minute or two on a free core", highlight=False, markup=False)
+    done = export_segmenter(
+        segmenter,
+        path,
+        size=size,
+        batch=batch,
+        output="classes" if classes else "logits",
+        tolerance=tolerance,
+        remarks=remarks,
+    )
+    _print(out, done)
 
 
 def read_size(text: str) -> tuple[int, int] | None:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from patchword.layers.dense.segmentation.blocks import ClassOutput, ConvNormRelu, enlarge
+from patchword.layers.dense.segmentation.enlarged_convolution import convolve_enlarged
 from patchword.layers.dense.segmentation.pyramid_pooling import PyramidPooling
 
 
@@ -29,8 +29,7 @@ class UperNetHead(nn.Module):
     def forward(self, maps: Sequence[Tensor]) -> Tensor:
         """(batch, widths[i], rows, columns) per map -> (batch, classes, rows, columns) of the finest one"""
         levels = self.levels(maps)
-        enlarged = [enlarge(level, levels[0].shape[-2:]) for level in levels]
-        return cast(Tensor, self.class_output(self.fuse(torch.cat(enlarged, dim=1))))
+        return cast(Tensor, self.class_output(self.fuse.finish(convolve_enlarged(self.fuse.convolution, levels))))
 
     def levels(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """Return the levels of the feature pyramid, finest first: (batch, width, rows, columns) each."""
