@@ -30,7 +30,10 @@ def small(name="upernet", fields=RESNET):
     return randomise(create_segmenter(name, **{"width": 8, "classes": 3, **fields})).eval()
 
 
-@pytest.mark.parametrize(("name", "fields"), [("upernet", RESNET), ("upernet", SWIN), ("semantic-fpn", RESNET)])
+SLOW = [pytest.param(*one, marks=pytest.mark.slow) for one in (("upernet", SWIN), ("semantic-fpn", RESNET))]
+
+
+@pytest.mark.parametrize(("name", "fields"), [("upernet", RESNET), *SLOW])  # tracing takes 10 to 50 seconds
 @torch.no_grad()
 def test_logits_equal_those_of_the_segmenter(name, fields, tmp_path):
     segmenter = small(name, fields)
@@ -45,6 +48,7 @@ def test_logits_equal_those_of_the_segmenter(name, fields, tmp_path):
     assert json.loads(done.notes["patchword"])["model"] == name
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_class_maps(command, tmp_path):
     segmenter = small()
@@ -61,6 +65,7 @@ def test_class_maps(command, tmp_path):
 
 
 def test_a_file_that_differs_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(segmentation, "_write", lambda *given: given[-1].write_bytes(b"") and "")
     monkeypatch.setattr(segmentation, "_difference", lambda *given: 0.5)
     with pytest.raises(UserError, match="differ from the segmenter's"):
         export_segmenter(small(), tmp_path / "file.onnx", size=SIZE, batch=1)

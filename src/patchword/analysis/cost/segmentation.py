@@ -17,8 +17,8 @@ from patchword.models.segmentation import create_segmenter
 SIZE = (512, 512)  # height and width of training crops
 CONVENTION = (
     "Published FLOPs of UperNet are MACs at 2048 x 512 pixels, counted with mmseg. Interpolation, pooling and norms "
-    "are not counted, nor is the auxiliary head, which runs in training only. Swin's published FLOPs include the padding "
-    "of its windows: window_padding=attended. Published Semantic FPNs have mmseg's ResNet: deep_stem=True."
+    "are not counted, nor is the auxiliary head, which runs in training only. Swin's published FLOPs include the "
+    "padding of its windows: window_padding=attended. Published Semantic FPNs have mmseg's ResNet: deep_stem=True."
 )
 _SECTIONS = ("backbone", "neck", "head", "auxiliary")
 _TITLES = {  # parts of heads, by the start of their names

@@ -12,7 +12,9 @@ from patchword.objectives.metrics.segmentation.confusion import SegmentationScor
 def naive(predicted, target, classes, ignored=255):
     """A second implementation: mean IoU, pixel accuracy and mean accuracy by sets of pixels."""
     pixels = [
-        (int(one), int(other)) for one, other in zip(predicted.flatten(), target.flatten(), strict=True) if other != ignored
+        (int(one), int(other))
+        for one, other in zip(predicted.flatten(), target.flatten(), strict=True)
+        if other != ignored
     ]
     ious, accuracies = [], []
     for label in range(classes):

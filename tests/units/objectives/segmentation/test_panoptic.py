@@ -55,7 +55,10 @@ def random_map(generator, categories, crowds):
     used = [int(one) for one in np.unique(ids) if one]
     return PanopticMap(
         ids,
-        {one: Segment(int(generator.integers(0, categories)), bool(crowds and generator.random() < 0.3)) for one in used},
+        {
+            one: Segment(int(generator.integers(0, categories)), bool(crowds and generator.random() < 0.3))
+            for one in used
+        },
     )
 
 

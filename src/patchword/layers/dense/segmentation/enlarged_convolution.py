@@ -2,7 +2,7 @@
 
 A 3x3 convolution is a sum over its nine taps. Each tap mixes channels, which commutes with enlarging: enlarging mixes
 cells of one channel. So the taps mix the channels of the small map, and the results are enlarged, shifted and added.
-Enlarging by a factor of s saves almost all but 1 / s^2 of the products, and the result is the same up to rounding.
+With an enlargement by s, the taps need 1 / s^2 of the products, and the result is the same up to rounding.
 """
 
 from collections.abc import Sequence
@@ -26,21 +26,22 @@ def convolve_enlarged(convolution: nn.Conv2d, maps: Sequence[Tensor]) -> Tensor:
     rows, columns) of the first. Maps for which it needs fewer products are not enlarged.
     """
     size = maps[0].shape[-2:]
-    small = [] if _needs_module(convolution, maps[0]) else [one for one in maps[1:] if _saves(one, size)]
-    if not small:
+    is_small = [number > 0 and _saves(one, size) for number, one in enumerate(maps)]
+    if not any(is_small) or _needs_module(convolution, maps[0]):
         found: Tensor = convolution(torch.cat([enlarge(one, size) for one in maps], dim=1))
         return found
     weights = convolution.weight.split([one.shape[1] for one in maps], dim=1)
-    pairs = list(zip(maps, weights, strict=True))
-    is_small = [any(one is other for other in small) for one in maps]
-    large = [pair for pair, apart in zip(pairs, is_small, strict=True) if not apart]
-    joined = torch.cat([enlarge(one, size) for one, _ in large], dim=1) if len(large) > 1 else large[0][0]
-    weight = torch.cat([weight for _, weight in large], dim=1) if len(large) > 1 else large[0][1]
-    total = F.conv2d(joined, weight, padding=1)
-    for (one, weight), apart in zip(pairs, is_small, strict=True):
+    large = [number for number, apart in enumerate(is_small) if not apart]
+    joined = _joined([enlarge(maps[number], size) for number in large])
+    total = F.conv2d(joined, _joined([weights[number] for number in large]), padding=1)
+    for one, weight, apart in zip(maps, weights, is_small, strict=True):
         if apart:
             total = total + _from_small_map(one, weight, size)
     return total
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)
 
 
 def _needs_module(convolution: nn.Conv2d, feature_map: Tensor) -> bool:
@@ -57,9 +58,10 @@ def _saves(feature_map: Tensor, size: Sequence[int]) -> bool:
 
 
 def _from_small_map(feature_map: Tensor, weight: Tensor, size: Sequence[int]) -> Tensor:
-    """Convolve one enlarged map: (batch, channels, rows, columns), (outputs, channels, 3, 3) -> (batch, outputs, *size).
+    """Convolve one enlarged map: (batch, channels, rows, columns) -> (batch, outputs, *size).
 
-    Values are in the order (batch, row, column, channel), so that both enlargements are products with small matrices.
+    weight: (outputs, channels, 3, 3). Values are in the order (batch, row, column, channel), so that both enlargements
+    are products with small matrices.
     """
     batch, channels, rows, columns = feature_map.shape
     outputs, values = weight.shape[0], feature_map.permute(0, 2, 3, 1)
