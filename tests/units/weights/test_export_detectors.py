@@ -33,6 +33,7 @@ def detector(name, **fields):
         ("cascade-mask-rcnn", {"width": 16, "hidden": 64}, 3),
         ("atss", {"width": 64, "depth": 1}, 3),
         ("retinanet", {"width": 16, "depth": 1}, 3),
+        ("detr", {"width": 16, "hidden": 16, "encoder_depth": 1, "decoder_depth": 2}, None),
     ],
 )
 def test_detections_equal_those_of_onnx_runtime(tmp_path, name, fields, batch):
