@@ -37,7 +37,7 @@ def deformable_conv(features: Tensor, offsets: Tensor, weight: Tensor) -> Tensor
     run = fused_columns if has_columns_kernel(features, offsets) else columns_reference
     columns = run(features, offsets)
     found = F.linear(columns.flatten(2), weight.permute(0, 2, 3, 1).flatten(1))
-    return found.transpose(1, 2).view(len(features), -1, *features.shape[2:])
+    return found.transpose(1, 2).view(features.shape[0], -1, *features.shape[2:])
 
 
 def fused_columns(features: Tensor, offsets: Tensor) -> Tensor:

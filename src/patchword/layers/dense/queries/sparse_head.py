@@ -27,7 +27,7 @@ class SparseOutput(NamedTuple):
 
 
 class SparseHead(nn.Module):
-    """Self-attention, dynamic convolution and feed-forward over the queries, then a tower for classes and one for boxes.
+    """Self-attention, dynamic convolution and feed-forward over the queries, then a tower each for classes and boxes.
 
     pool: features of boxes. coder: boxes as deltas to the boxes before. width: of queries and maps.
     heads, hidden: of attention and feed-forward. inner: channels inside the dynamic convolution.
@@ -71,7 +71,7 @@ class SparseHead(nn.Module):
     def reset_parameters(self) -> None:
         """Xavier-uniform matrices, and the prior of the classes. Biases keep the initial values of torch.
 
-        The authors' code gives the prior to every parameter whose last size is the number of classes, which harms others
+        The authors' code gives the prior to all parameters whose last size is the number of classes, which harms others
         if there are as many classes as channels. Here it is the bias of the class layer alone.
         """
         for layer in self.modules():

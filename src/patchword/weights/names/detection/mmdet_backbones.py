@@ -23,11 +23,11 @@ def padded_rows(table: tuple[Row, ...]) -> tuple[Row, ...]:
     return tuple(Row(row.ours.replace(_INNER, _PADDED), row.theirs) for row in table)
 
 
-def plain_swin(shapes: Shapes) -> Shapes:
+def unpadded_swin(shapes: Shapes) -> Shapes:
     """Return the shapes under the names of a Swin that does not pad."""
     return {name.replace(_PADDED, _INNER): shape for name, shape in shapes.items()}
 
 
 def swin_sizes(shapes: Shapes) -> dict[str, Any]:
     """Infer the fields `backbone` and `backbone_fields` of a Swin."""
-    return backbone_sizes("swin", plain_swin(shapes), "backbone.backbone.", swin.sizes)
+    return backbone_sizes("swin", unpadded_swin(shapes), "backbone.backbone.", swin.sizes)

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from patchword.weights.names.detection.detection_layout import DetectionLayout, backbone_sizes, with_prefix
-from patchword.weights.names.detection.mmdet_backbones import SWIN, SWIN_BUFFERS, plain_swin, swin_rows
+from patchword.weights.names.detection.mmdet_backbones import SWIN, SWIN_BUFFERS, swin_rows, swin_sizes
 from patchword.weights.names.name_table import Row, Shapes, rows
-from patchword.weights.names.vision import resnet, swin
+from patchword.weights.names.vision import resnet
 
 _ROUNDS = 8  # more than any neck has
 _NECK = "neck.bi_fpn.0.lateral_combine.0.weights"
@@ -80,7 +80,7 @@ def _resnet_sizes(shapes: Shapes) -> dict[str, Any]:
 
 
 def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
-    return backbone_sizes("swin", plain_swin(shapes), "backbone.backbone.", swin.sizes) | _sizes(shapes)
+    return swin_sizes(shapes) | _sizes(shapes)
 
 
 _ROWS = _neck_rows() + _head_rows()
