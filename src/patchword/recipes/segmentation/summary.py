@@ -33,7 +33,8 @@ def print_summary(
         f"input    crops of {recipe.crop} x {recipe.crop} pixels, {'grey' if plan.channels == 1 else 'colour'}; "
         f"tested {'whole' if recipe.test == 'whole' else 'in sliding windows'}",
         f"data     {train.name}: {len(train):,} images for training, {held}",
-        f"labels   {splits.about}; {len(train.classes):,} classes: {_shown(train.classes)}",
+        f"labels   {splits.about}",
+        f"classes  {len(train.classes):,}: {_shown(train.classes)}",
         f"device   {device}, {pick_precision(recipe.precision, device)}",
     ]
     if (
