@@ -73,7 +73,7 @@ def test_a_file_that_differs_is_not_kept(tmp_path, monkeypatch):
 
 
 def test_wrong_names_and_options_are_errors(command, tmp_path):
-    with pytest.raises(UserError, match="ends in .onnx"):
+    with pytest.raises(UserError, match=r"ends in \.onnx"):
         export_segmenter(small(), tmp_path / "file.pt2")
     code, _, complaint = command("export", "upernet", "--torch", str(tmp_path / "file.pt2"))
     assert code == 2

@@ -29,6 +29,6 @@ def _use_deep_stem(stage: ConvStage, c: SegmenterConfig) -> None:
         )
     stage.stem = DeepStem(old.channels, old.first.width)
     kaiming(stage.stem)
-    stage.stem.requires_grad_(old.first.convolution.weight.requires_grad)
     set_batch_norm_eps(stage.stem, c.batch_norm_eps)
     fix_batch_norms(stage.stem, c.batch_norms)
+    stage.stem.requires_grad_(old.first.convolution.weight.requires_grad)  # after new norms have been made
