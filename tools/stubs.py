@@ -8,15 +8,17 @@ __init__.pyi  the types of the public functions, with one signature of `create` 
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import patchword
 from patchword.models import REGISTRY
 from patchword.models.catalogue import config_types, field_types
 from patchword.models.detection import DETECTORS
 from patchword.models.registry import Family
+from patchword.models.segmentation import SEGMENTERS
 
 PACKAGE = Path(patchword.__file__).parent
 FEATURES = {False: "features: Literal[False] = False", True: "features: Literal[True]"}
@@ -25,7 +27,7 @@ WEIGHTS = "pretrained: bool = False, download: bool = False"
 
 def names() -> str:
     """Return the content of names.py."""
-    constants = [f'{name.replace("-", "_")}: Final = "{name}"' for name in (*REGISTRY.names(), *DETECTORS)]
+    constants = [f'{name.replace("-", "_")}: Final = "{name}"' for name in (*REGISTRY.names(), *DETECTORS, *SEGMENTERS)]
     head = '"""The names of all models, for completion in an editor. `make stubs` writes this file."""'
     return "\n".join([head, "", "from typing import Final", "", *constants, ""])
 
@@ -38,6 +40,7 @@ def stub() -> str:
         "from patchword import names as names",
         "from patchword.core.card import ConfigValue",
         "from patchword.layers.dense.detector import Detector",
+        "from patchword.layers.dense.segmentation.segmenter import Segmenter",
         "from patchword.layers.model import Model",
         "from patchword.layers.pyramid import Backbone",
         *sorted({f"from {kind.__module__} import {kind.__name__}" for kind in map(_model, REGISTRY.families)}),
@@ -46,14 +49,15 @@ def stub() -> str:
     text = "\n".join(
         [
             "# Types of the public functions. `make stubs` writes this file from the registry of models.",
-            '# mypy: disable-error-code="overload-overlap"',  # a detector is no Model, which any other name gives
+            '# mypy: disable-error-code="overload-overlap"',  # detectors and segmenters are no Model
             "from collections.abc import Mapping",
             "from typing import TYPE_CHECKING, Any, Literal, overload",
             "if TYPE_CHECKING:  # so that mypy resolves the modules before the package that imports them all",
             *(f"    {line}" for line in imports),
             "__version__: str",
             *(line for family in REGISTRY.families for line in _overloads(family)),
-            *_detectors(),
+            *_dense(DETECTORS, "Detector"),
+            *_dense(SEGMENTERS, "Segmenter"),
             *_any_name(),
         ]
     )
@@ -70,13 +74,13 @@ def _overloads(family: Family) -> Iterator[str]:
         yield f"def create(name: {names}, /, *, {FEATURES[features]}, {WEIGHTS}, {own}) -> {result}: ..."
 
 
-def _detectors() -> Iterator[str]:
-    """Yield the signatures for detectors, one per class of config."""
-    for config in dict.fromkeys(type(family.config) for family in DETECTORS.values()):
-        names = [name for name, family in DETECTORS.items() if type(family.config) is config]
+def _dense(families: Mapping[str, Any], result: str) -> Iterator[str]:
+    """Yield the signatures for detectors or segmenters, one per class of config. result: their class."""
+    for config in dict.fromkeys(type(family.config) for family in families.values()):
+        names = [name for name, family in families.items() if type(family.config) is config]
         own = ", ".join(f"{name}: {kind} = ..." for name, kind in config_types(config).items())
         yield "@overload"
-        yield f"def create(name: Literal[{', '.join(map(repr, names))}], /, *, {own}) -> Detector: ..."
+        yield f"def create(name: Literal[{', '.join(map(repr, names))}], /, *, {own}) -> {result}: ..."
 
 
 def _any_name() -> Iterator[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # so that mypy resolves the modules before the package that i
     from patchword.core.card import ConfigValue
     from patchword.fusion.compile import compile as compile
     from patchword.layers.dense.detector import Detector
+    from patchword.layers.dense.segmentation.segmenter import Segmenter
     from patchword.layers.model import Model
     from patchword.layers.pyramid import Backbone, Pyramid
     from patchword.layers.recurrent.lstm import RecurrentTranslator
@@ -1173,6 +1174,43 @@ def create(
     hidden_dropout: float = ...,
     auxiliary: bool = ...,
 ) -> Detector: ...
+@overload
+def create(
+    name: Literal["upernet"],
+    /,
+    *,
+    backbone: str = ...,
+    backbone_fields: Mapping[str, Any] = ...,
+    classes: int = ...,
+    width: int = ...,
+    frozen: int | None = ...,
+    batch_norms: Literal["train", "evaluate", "buffers"] = ...,
+    batch_norm_eps: float | None = ...,
+    window_padding: Literal["masked", "attended"] = ...,
+    crop: int = ...,
+    head_dropout: float = ...,
+    deep_stem: bool = ...,
+    scales: tuple[int, ...] = ...,
+    auxiliary: int = ...,
+) -> Segmenter: ...
+@overload
+def create(
+    name: Literal["semantic-fpn"],
+    /,
+    *,
+    backbone: str = ...,
+    backbone_fields: Mapping[str, Any] = ...,
+    classes: int = ...,
+    width: int = ...,
+    frozen: int | None = ...,
+    batch_norms: Literal["train", "evaluate", "buffers"] = ...,
+    batch_norm_eps: float | None = ...,
+    window_padding: Literal["masked", "attended"] = ...,
+    crop: int = ...,
+    head_dropout: float = ...,
+    deep_stem: bool = ...,
+    hidden: int = ...,
+) -> Segmenter: ...
 @overload
 def create(
     name: str,

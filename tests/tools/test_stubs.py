@@ -7,6 +7,7 @@ import patchword
 from patchword.models import REGISTRY
 from patchword.models.detection import DETECTORS
 from patchword.models.field_meanings import FIELD_MEANINGS
+from patchword.models.segmentation import SEGMENTERS
 from support.source_code import ROOT, load_tool
 
 
@@ -31,7 +32,7 @@ def test_every_model_has_a_constant():
     constants = {
         name: value for name, value in vars(patchword.names).items() if isinstance(value, str) and name[0] != "_"
     }
-    assert sorted(constants.values()) == sorted([*patchword.list_models(), *DETECTORS])
+    assert sorted(constants.values()) == sorted([*patchword.list_models(), *DETECTORS, *SEGMENTERS])
     assert patchword.names.swin_tiny == "swin-tiny"
 
 

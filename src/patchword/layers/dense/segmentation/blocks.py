@@ -1,12 +1,14 @@
 """Parts that the heads of segmenters share."""
 
-from collections.abc import Sequence
 from typing import cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from patchword.kernels.enlarged_convolution import enlarge
 from patchword.layers.dense.full_precision import full_precision
+
+__all__ = ["ClassOutput", "ConvNormRelu", "enlarge"]
 
 
 class ConvNormRelu(nn.Module):
@@ -39,10 +41,3 @@ class ClassOutput(nn.Module):
     def forward(self, feature_map: Tensor) -> Tensor:
         """(batch, width, rows, columns) -> (batch, classes, rows, columns)"""
         return full_precision(self.convolution(self.dropout(feature_map)))
-
-
-def enlarge(feature_map: Tensor, size: Sequence[int]) -> Tensor:
-    """Interpolate a map bilinearly to a number of rows and columns. Corners are not aligned, as in mmseg."""
-    if tuple(feature_map.shape[-2:]) == tuple(size):
-        return feature_map
-    return F.interpolate(feature_map, size=tuple(size), mode="bilinear", align_corners=False)

@@ -5,8 +5,8 @@ from typing import cast
 
 from torch import Tensor, nn
 
+from patchword.kernels.enlarged_convolution import convolve_enlarged
 from patchword.layers.dense.segmentation.blocks import ClassOutput, ConvNormRelu, enlarge
-from patchword.layers.dense.segmentation.enlarged_convolution import convolve_enlarged
 from patchword.layers.dense.segmentation.pyramid_pooling import PyramidPooling
 
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from patchword.core.tracing import is_exporting
 from patchword.kernels.common.hooks import has_hooks
-from patchword.layers.dense.segmentation.blocks import enlarge
 
 _TAPS = 3  # per side of the kernel
 
@@ -38,6 +37,13 @@ def convolve_enlarged(convolution: nn.Conv2d, maps: Sequence[Tensor]) -> Tensor:
         if apart:
             total = total + _from_small_map(one, weight, size)
     return total
+
+
+def enlarge(feature_map: Tensor, size: Sequence[int]) -> Tensor:
+    """Interpolate a map bilinearly to a number of rows and columns. Corners are not aligned, as in mmseg."""
+    if tuple(feature_map.shape[-2:]) == tuple(size):
+        return feature_map
+    return F.interpolate(feature_map, size=tuple(size), mode="bilinear", align_corners=False)
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

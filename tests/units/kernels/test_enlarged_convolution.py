@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from patchword.layers.dense.segmentation import enlarged_convolution
-from patchword.layers.dense.segmentation.blocks import enlarge
-from patchword.layers.dense.segmentation.enlarged_convolution import convolve_enlarged
+from patchword.kernels import enlarged_convolution
+from patchword.kernels.enlarged_convolution import convolve_enlarged, enlarge
 from support.dense.operators import assert_compiles
 
 SIZES = {
