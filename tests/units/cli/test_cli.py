@@ -23,6 +23,7 @@ import patchword
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.detection import DETECTORS
+from patchword.models.segmentation import SEGMENTERS
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.schema.reading import read_recipe
@@ -423,7 +424,7 @@ def test_a_checkpoint_can_be_counted_at_another_size(command, mine):
 
 def test_models_as_json_and_in_words(command):
     rows = json.loads(command("models", "--json")[1])
-    assert [row["name"] for row in rows] == [*REGISTRY.names(), *DETECTORS]
+    assert [row["name"] for row in rows] == [*REGISTRY.names(), *DETECTORS, *SEGMENTERS]
     assert {row["name"]: row["macs"] for row in rows}["vit-base-16"] == 17_563_828_224
     some = json.loads(command("models", "deit-*-distilled", "--json")[1])
     assert [row["name"] for row in some] == REGISTRY.names("deit-*-distilled")

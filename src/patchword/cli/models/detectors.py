@@ -23,12 +23,13 @@ def is_detector(model: str) -> bool:
     from patchword.core.errors import UserError, nearest
     from patchword.models import REGISTRY
     from patchword.models.detection import DETECTORS
+    from patchword.models.segmentation import SEGMENTERS
     from patchword.pipelines.detection import opening
     from patchword.weights.hub.cache import local_path
 
-    if model in DETECTORS or model in REGISTRY.names():
+    known = (*REGISTRY.names(), *DETECTORS, *SEGMENTERS)
+    if model in known:
         return model in DETECTORS
-    known = (*REGISTRY.names(), *DETECTORS)
     if not local_path(model).exists() and set(get_close_matches(model, known, n=1)) & set(DETECTORS):
         raise UserError(f"no model is called {model!r}", hint=f"{nearest(model, known)} (`patchword models` lists all)")
     return opening.is_detector(local_path(model))
