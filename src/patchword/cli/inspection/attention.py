@@ -44,6 +44,10 @@ def attention(
     maps, rollout, relevance for the predicted class, and distance are all drawn. A folder gets PNG, SVG and arrays
     (.npz; with --layer, also the attention weights of all token pairs).
 
+    Of a DETR, the cross-attention of the best queries is drawn, each with its box, class and score: the last decoder
+    layer and the mean of its heads, or those of --layer and --head. --at X,Y draws the self-attention of a point in
+    the encoder.
+
     Examples:
 
       patchword attention runs/vit shoe.png
@@ -51,6 +55,7 @@ def attention(
       patchword attention runs/vit shoe.png --relevance Sneaker --out why.svg
       patchword attention runs/vit --data test --count 200 --distance
       patchword attention runs/reviews "What a film!" --layer 2
+      patchword attention runs/detr street.jpg --out queries.png
     """
     from patchword.inspection.attention_options import PREDICTED, AttentionOptions
     from patchword.reports.attention.files import check_out, write_attention
@@ -64,6 +69,11 @@ def attention(
     target = relevance or (PREDICTED if "relevance" in every else "")
     question = AttentionOptions(tuple(layer or ()), tuple(head or ()), _pixel(at), "rollout" in every, target)
     fetch_model(model, download)
+    if _is_detector(model):
+        from patchword.cli.inspection.attention_of_queries import show_query_attention
+
+        given_too = [f"--{name}" for name, chosen in (*named, ("pair", bool(pair)), ("data", bool(data))) if chosen]
+        return show_query_attention(model, given, question, given_too, out, as_json, settings, device)
     found = (
         _text(model, given, pair, data, question, device)
         if _is_of_texts(model)
@@ -72,10 +82,18 @@ def attention(
     files = write_attention(found, every, out)
     if as_json:
         typer.echo(json.dumps(_record(found, files), indent=2, ensure_ascii=False))
-        return
+        return None
     _print(found)
     for file in files:
         typer.echo(file)
+
+
+def _is_detector(model: str) -> bool:
+    from patchword.models.detection import DETECTORS
+    from patchword.pipelines.detection.opening import is_detector
+    from patchword.weights.hub.cache import local_path
+
+    return model in DETECTORS or (local_path(model).exists() and is_detector(local_path(model)))
 
 
 def _is_of_texts(model: str) -> bool:

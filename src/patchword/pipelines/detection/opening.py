@@ -27,7 +27,7 @@ def open_detector(path: Path) -> Detector:
 
 
 def described_model(path: Path) -> object:
-    """Return the name of the model in config.json, or in the header of a file; None if there is none."""
+    """Return the name of the model in config.json (of transformers: its type), or in the header of a file, or None."""
     try:
         if path.is_dir():
             config = read_json(path / "config.json")
@@ -38,4 +38,4 @@ def described_model(path: Path) -> object:
             return None
     except (UserError, SafetensorError, OSError, ValueError):
         return None  # loading it names the fault
-    return config.get("model") if isinstance(config, dict) else None
+    return config.get("model", config.get("model_type")) if isinstance(config, dict) else None

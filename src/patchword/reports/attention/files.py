@@ -13,8 +13,10 @@ from torch import Tensor
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
 from patchword.inspection.attention import ImageAttention, LayerAttention
+from patchword.inspection.attention_objects import ObjectAttention
 from patchword.inspection.attention_texts import TextAttention
 from patchword.reports.attention.image_figures import figures_of
+from patchword.reports.attention.object_figures import object_figures
 from patchword.reports.attention.text_figures import text_figures
 from patchword.reports.plots.figures import drawn, figure_style
 
@@ -53,6 +55,37 @@ def write_attention(look: ImageAttention | TextAttention, wanted: Sequence[str],
     if kind in (None, "npz"):
         arrays = arrays_of(look, wanted)
         contents[path if kind else path / "attention.npz"] = lambda place: _save(place, arrays)
+    return _write(contents)
+
+
+def write_object_attention(look: ObjectAttention, path: Path) -> list[Path]:
+    """Write the figure and the arrays of a detector with queries: all files, or none if one fails."""
+    kind = _ENDINGS.get(path.suffix.lower()) if not path.is_dir() else None
+    contents: dict[Path, Callable[[Path], None]] = {}
+    if kind != "npz":
+        with figure_style():
+            contents |= _drawings(object_figures(look), path, kind)
+    if kind in (None, "npz"):
+        arrays = object_arrays(look)
+        contents[path if kind else path / "attention.npz"] = lambda place: _save(place, arrays)
+    return _write(contents)
+
+
+def object_arrays(look: ObjectAttention) -> dict[str, np.ndarray]:
+    """Return the image, and the weights, or those of each query with its box, class and score."""
+    image = {"image": look.pixels.numpy()}
+    if look.point is not None:
+        return image | {"weights": look.point.numpy()}
+    return image | {
+        "query": np.array([one.number for one in look.queries]),
+        "weights": np.stack([one.weights.numpy() for one in look.queries]),
+        "box": np.array([one.box for one in look.queries]),
+        "class": np.array([one.name for one in look.queries]),
+        "score": np.array([one.score for one in look.queries]),
+    }
+
+
+def _write(contents: Mapping[Path, Callable[[Path], None]]) -> list[Path]:
     with ExitStack() as all_files:
         for place, write in contents.items():
             write(all_files.enter_context(whole_file(place)))
