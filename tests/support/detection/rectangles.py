@@ -15,6 +15,10 @@ _SIZES = (
 TINY_ATSS = ("model=atss", *_SIZES, "model.width=64", "model.depth=1")
 TINY_FASTER_RCNN = ("model=faster-rcnn", *_SIZES, "model.width=16", "model.hidden=16")
 TINY_MASK_RCNN = ("model=mask-rcnn", *TINY_FASTER_RCNN[1:])
+TINY_DETR = (
+    *("model=detr", *_SIZES, "model.width=16", "model.hidden=16", "model.heads=2"),
+    *("model.encoder_depth=1", "model.decoder_depth=2", "model.queries=8", "model.max_detections=8"),
+)
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 60, 230)}
 
 

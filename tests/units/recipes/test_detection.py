@@ -28,7 +28,7 @@ from patchword.recipes.sample_names import sample_names
 from patchword.recipes.train import train
 from patchword.reports.run.kinds import result_lines, write_report
 from patchword.weights.io.loading import load_detector
-from support.detection.rectangles import TINY_ATSS, TINY_MASK_RCNN, write_rectangles
+from support.detection.rectangles import TINY_ATSS, TINY_DETR, TINY_MASK_RCNN, write_rectangles
 from support.material import differing, silent
 
 QUICK = ("epochs=2", "batch_size=4", "device=cpu", "data=objects", "precision=float32")
@@ -129,6 +129,15 @@ def test_a_stopped_run_resumes_bit_equal(stop_after):
         assert differing(Path("parts", file), Path("whole", file)) == [], file
     assert train(recipe(*settings, "seed=1"), Path("other"), silent())
     assert differing(Path("other/model.safetensors"), Path("whole/model.safetensors"))
+
+
+def test_a_detr_is_trained_and_fine_tuned():
+    assert train(recipe("epochs=1", "max_images=4", model=TINY_DETR), Path("run"), silent())
+    detector = Run(Path("run")).detector()
+    assert detector.card.model == "detr"
+    found = detect_images(detector, [torch.zeros(3, 64, 64, dtype=torch.uint8)])[0]
+    assert len(found.scores) == 8
+    assert train(recipe("epochs=1", "max_images=4", model=("model=run",)), Path("again"), silent())
 
 
 def test_a_run_is_evaluated_and_fine_tuned():

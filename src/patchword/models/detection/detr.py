@@ -106,6 +106,7 @@ def _initialize(part: nn.Module) -> None:
     for module in part.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
+    for module in part.modules():
         if isinstance(module, Attention):
             nn.init.zeros_(module.output.bias)
             bound = (6 / (4 * module.width)) ** 0.5  # Xavier of width inputs and 3 * width outputs
