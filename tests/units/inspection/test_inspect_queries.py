@@ -104,7 +104,7 @@ def test_the_verb_writes_figures_and_arrays(detector, image, tmp_path, command):
     code, output, _ = command("attention", str(folder), str(image), "--out", str(tmp_path / "out"), "--json")
     assert code == 0
     found = json.loads(output)
-    assert [one["class"] for one in found["queries"]][0].startswith("class ")
+    assert found["queries"][0]["class"].startswith("class ")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["attention.npz", "queries.png", "queries.svg"]
     arrays = np.load(tmp_path / "out" / "attention.npz")
     assert arrays["weights"].shape == (MOST, 4, 6)

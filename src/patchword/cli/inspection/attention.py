@@ -73,7 +73,8 @@ def attention(
         from patchword.cli.inspection.attention_of_queries import show_query_attention
 
         given_too = [f"--{name}" for name, chosen in (*named, ("pair", bool(pair)), ("data", bool(data))) if chosen]
-        return show_query_attention(model, given, question, given_too, out, as_json, settings, device)
+        show_query_attention(model, given, question, given_too, out, as_json, settings, device)
+        return
     found = (
         _text(model, given, pair, data, question, device)
         if _is_of_texts(model)
@@ -82,7 +83,7 @@ def attention(
     files = write_attention(found, every, out)
     if as_json:
         typer.echo(json.dumps(_record(found, files), indent=2, ensure_ascii=False))
-        return None
+        return
     _print(found)
     for file in files:
         typer.echo(file)

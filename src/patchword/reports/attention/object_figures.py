@@ -39,7 +39,8 @@ def _query_figure(look: ObjectAttention) -> Figure:
 
 def _point_figure(look: ObjectAttention) -> Figure:
     """Draw the self-attention of a point, which a cross marks."""
-    assert look.point is not None and look.at is not None, "the figure of a point has one"
+    assert look.point is not None, "the figure of a point has weights"
+    assert look.at is not None, "and a place"
     figure, panels = _panels(look, 1, 1)
     x, y = look.at
     title = f"{look.model}: self-attention of the point x = {x}, y = {y}, encoder {_part(look)}"
