@@ -20,7 +20,7 @@ def columns_reference(features: Tensor, offsets: Tensor) -> Tensor:
     for row, row_weight in ((low_y, low_y + 1 - y), (low_y + 1, y - low_y)):
         for column, column_weight in ((low_x, low_x + 1 - x), (low_x + 1, x - low_x)):
             inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-            cell = (row.clamp(0, height - 1) * width + column.clamp(0, width - 1)).long() + image
+            cell = torch.where(inside, row * width + column, 0.0).long() + image
             weight = (row_weight * column_weight * inside).to(features.dtype)
             found.append(table[cell] * weight[..., None])
     return found[0] + found[1] + found[2] + found[3]

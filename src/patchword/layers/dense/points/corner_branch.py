@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from patchword.core.tracing import is_exporting
 from patchword.layers.dense.points.conv_norm import conv_norm
 
 Direction = Literal["top", "left", "bottom", "right"]
@@ -16,10 +17,24 @@ def corner_pool(features: Tensor, direction: Direction) -> Tensor:
     "top": the maximum of a cell and all cells below it, "left": and all to its right, "bottom": and all above it,
     "right": and all to its left. The upper left corner of an object thereby sees its upper and its left edge.
     """
-    axis = 2 if direction in ("top", "bottom") else 3
-    if direction in ("bottom", "right"):
+    axis, from_start = (2 if direction in ("top", "bottom") else 3), direction in ("bottom", "right")
+    if is_exporting():
+        return _maximum_by_doubling(features, axis, from_start)
+    if from_start:
         return features.cummax(dim=axis).values
     return features.flip(axis).cummax(dim=axis).values.flip(axis)
+
+
+def _maximum_by_doubling(features: Tensor, axis: int, from_start: bool) -> Tensor:
+    """Return the running maximum without cummax, which ONNX does not have: windows of 2, 4, 8, ... cells."""
+    length, window = features.shape[axis], 1
+    while window < length:
+        lower, upper = features.narrow(axis, 0, length - window), features.narrow(axis, window, length - window)
+        inner = torch.maximum(lower, upper)
+        edge = features.narrow(axis, 0 if from_start else length - window, window)
+        features = torch.cat([edge, inner] if from_start else [inner, edge], dim=axis)
+        window *= 2
+    return features
 
 
 class Corners(NamedTuple):
