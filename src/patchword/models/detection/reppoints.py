@@ -36,9 +36,13 @@ class RepPointsConfig(DetectorConfig):
 
 def build_reppoints(c: RepPointsConfig) -> RepPointsDetector:
     """Build a RepPoints v2 on the maps from stride 8 on and two coarser levels."""
-    for field, value in {"width": c.width, "corner_width": c.corner_width}.items():
-        if value % c.groups or value < 2 * c.groups:
-            expected = f"a multiple of {c.groups}, at least {2 * c.groups}"
+    for field, value, groups in (
+        ("width", c.width, c.groups),
+        ("corner_width", c.corner_width, c.groups),
+        ("width", c.width, c.corner_groups or c.groups),
+    ):
+        if value % groups or value < 2 * groups:
+            expected = f"a multiple of {groups}, at least {2 * groups}"
             raise UserError(f"the {field} of a RepPoints v2", expected=expected, got=value)
     backbone = dense_backbone(c)
     used = [place for place, stride in enumerate(backbone.strides) if stride >= 8]

@@ -64,5 +64,5 @@ def test_maps_of_one_row_or_one_cell():
 
 
 def test_which_level_refines_which():
-    """Strides 16 and 32 read the corners of stride 8, strides 64 and 128 those of stride 16, as in the authors' code."""
+    """Strides 16 and 32 read the corners of stride 8, strides 64 and 128 those of stride 16."""
     assert detector().corners_from == (None, 0, 0, 1, 1)
