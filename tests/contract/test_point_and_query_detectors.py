@@ -113,13 +113,15 @@ def test_mixed_precision_computes_predictions_and_losses_in_float32(name):
 
 def test_a_few_steps_lower_the_loss(name):
     detector, (images, targets) = small(name).train(), batch()
-    optimizer = torch.optim.AdamW(detector.parameters(), 3e-3)
     seen = []
     for _ in range(4):
         loss = torch.stack(list(detection_loss(detector)(detector, images, targets).values())).sum()
-        optimizer.zero_grad()
+        detector.zero_grad()
         loss.backward()
-        optimizer.step()
+        with torch.no_grad():  # by signs: importing torch's optimizers takes seconds
+            for one in detector.parameters():
+                if one.grad is not None:
+                    one -= 1e-3 * one.grad.sign()
         seen.append(float(loss.detach()))
     assert seen[-1] < 0.95 * seen[0]
 
