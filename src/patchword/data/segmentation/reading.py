@@ -74,6 +74,8 @@ def read_segmentation(
     if format and format not in LAYOUTS:
         raise UserError(f"no layout of label maps is called {format!r}", hint=nearest(format, LAYOUTS))
     layout = LAYOUTS[format or _one_layout(path)]
+    if not layout.recognises(path):
+        raise UserError(f"{path} has another layout", expected=layout.about)
     found = layout.find(path)
     if not found.images:
         raise UserError(f"{path} has no images with label maps", expected=layout.about)

@@ -1,0 +1,98 @@
+"""Whole images, sliding windows, scales and mirrored copies, each against a plain computation."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from patchword.recipes.segmentation.inference import InferenceOptions, probabilities, segment_images, window_places
+from support.segmentation.segmenters import tiny_segmenter
+
+
+@pytest.fixture(scope="module")
+def segmenter():
+    return tiny_segmenter()
+
+
+def image(height, width, seed=0):
+    return torch.randint(0, 256, (1, 3, height, width), generator=torch.Generator().manual_seed(seed)).to(torch.uint8)
+
+
+def plain_logits(segmenter, pixels):
+    """Logits at the size of the pixels: normalize, pad with zeros, enlarge, cut."""
+    mean, std = (torch.tensor(part).view(-1, 1, 1) for part in vars(segmenter.card.normalization).values())
+    height, width = pixels.shape[2:]
+    inputs = F.pad((pixels.float() / 255 - mean) / std, (0, -width % 32, 0, -height % 32))
+    enlarged = F.interpolate(segmenter(inputs), inputs.shape[2:], mode="bilinear", align_corners=False)
+    return enlarged[:, :, :height, :width]
+
+
+@torch.inference_mode()
+def test_a_whole_image(segmenter):
+    pixels = image(70, 96)
+    expected = plain_logits(segmenter, pixels).softmax(1)
+    found = probabilities(segmenter, pixels)
+    assert found.shape == (1, 4, 70, 96)
+    assert (found - expected).abs().max() < 1e-5
+    assert len(found.argmax(1).unique()) > 1
+    assert torch.equal(segment_images(segmenter, [pixels[0]])[0], expected.argmax(1)[0].to(torch.uint8))
+
+
+@torch.inference_mode()
+def test_sliding_windows_average_their_logits(segmenter):
+    pixels, window, stride = image(100, 70), 48, 32
+    summed, counts = torch.zeros(1, 4, 100, 70), torch.zeros(100, 70)
+    tops, lefts = (0, 32, 52), (0, 22)  # two thirds of the window; the last window ends with the image
+    for top in tops:
+        for left in lefts:
+            part = plain_logits(segmenter, pixels[:, :, top : top + window, left : left + window])
+            summed[:, :, top : top + window, left : left + window] += part
+            counts[top : top + window, left : left + window] += 1
+    options = InferenceOptions(slide=True, window=window, at_once=4)
+    assert options.stride == stride
+    assert (window_places(100, 48, 32), window_places(70, 48, 32)) == ([0, 32, 52], [0, 22])
+    found = probabilities(segmenter, pixels, options)
+    assert (found - (summed / counts).softmax(1)).abs().max() < 1e-5
+    assert (found - probabilities(segmenter, pixels)).abs().max() > 1e-3
+
+
+@torch.inference_mode()
+def test_scales_and_mirrored_copies_average_probabilities(segmenter):
+    pixels, expected = image(64, 96), torch.zeros(1, 4, 64, 96)
+    for factor in (0.5, 1.0, 1.5):
+        size = (int(64 * factor), int(96 * factor))
+        resized = F.interpolate(pixels, size, mode="bilinear", antialias=True) if factor != 1 else pixels
+        for mirrored in (False, True):
+            given = resized.flip(-1) if mirrored else resized
+            logits = plain_logits(segmenter, given)
+            logits = F.interpolate(logits, (64, 96), mode="bilinear", align_corners=False)
+            expected += (logits.flip(-1) if mirrored else logits).softmax(1) / 6
+    found = probabilities(segmenter, pixels, InferenceOptions(scales=(0.5, 1.0, 1.5), flip=True))
+    assert (found - expected).abs().max() < 1e-5
+    assert torch.allclose(found.sum(1), torch.ones(1, 64, 96))
+
+
+@torch.inference_mode()
+def test_an_image_is_resized_to_the_size_of_the_recipe(segmenter):
+    pixels = image(40, 100)
+    resized = F.interpolate(pixels, (64, 160), mode="bilinear", antialias=True)
+    logits = F.interpolate(plain_logits(segmenter, resized), (40, 100), mode="bilinear", align_corners=False)
+    found = probabilities(segmenter, pixels, InferenceOptions(min_size=64, max_size=160))
+    assert (found - logits.softmax(1)).abs().max() < 1e-5
+    assert probabilities(segmenter, pixels, InferenceOptions(min_size=64, max_size=100)).shape == (1, 4, 40, 100)
+
+
+def test_images_of_several_sizes_keep_their_order(segmenter):
+    images = [image(*size, seed)[0] for seed, size in enumerate([(32, 32), (40, 64), (32, 32), (64, 40)])]
+    together = segment_images(segmenter, images, InferenceOptions(at_once=8))
+    for one, found in zip(images, together, strict=True):
+        assert found.shape == one.shape[1:]
+        alone = segment_images(segmenter, [one])[0]
+        assert (found != alone).float().mean() < 0.01  # sums of another order
+
+
+@pytest.mark.parametrize(
+    ("length", "window", "stride", "places"),
+    [(32, 64, 42, [0]), (64, 64, 42, [0]), (65, 64, 42, [0, 1]), (512, 512, 341, [0]), (683, 512, 341, [0, 171])],
+)
+def test_where_windows_start(length, window, stride, places):
+    assert window_places(length, window, stride) == places
