@@ -73,7 +73,7 @@ def test_what_a_segmenter_cannot_do(pipe, folder):
         with pytest.raises(UserError, match=r"it can do: p\(image\), p.segment"):
             ask()
     for name in ("transform", "tokenizer"):
-        with pytest.raises(UserError, match="p.segment"):
+        with pytest.raises(UserError, match=r"p\.segment"):
             getattr(pipe, name)
 
 

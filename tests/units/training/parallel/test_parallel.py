@@ -11,6 +11,7 @@ from support.checkpoints import assert_close
 from support.detection.rectangles import TINY_FASTER_RCNN, write_rectangles
 from support.material import TINY_MODEL
 from support.parallel_runs import Asked, Workers, do
+from support.segmentation.label_maps import TINY_UPERNET, write_label_maps
 from support.tiny_texts import TINY_BERT, vocabulary_of
 
 STEADY = ("device=cpu", "epochs=2", "learning_rate=1e-3", "save_minutes=100", "precision=float32")
@@ -23,11 +24,15 @@ IMAGES = (
     "label_smoothing=0.1",
 )
 PATCHES = ("model=vit-exercise", "model.image=8", *TINY_MODEL, *STEADY, "batch_size=128", "data=digits", "epochs=1")
+# Adam makes a full step of a gradient that is zero except for rounding, as before batch norms: the steps are small here.
+# Adam's moments, which are compared too, have the gradients.
+PIXELS = ("batch_size=8", "epochs=1", "learning_rate=3e-6", "model.head_dropout=0", "loss_mean=labelled")
 CASES = {
     "plain": ("digits-vit", (*IMAGES, "ema_decay=0.9")),
     "pieces": ("digits-vit", (*IMAGES, "gradient_accumulation=4", "batch_size=117", "epochs=1", "sam=0.05")),
     "patches": ("image-pretrain", (*PATCHES, "model.patch=2")),
     "objects": ("detect-objects", (*TINY_FASTER_RCNN, *STEADY, "batch_size=8", "epochs=1", "learning_rate=1e-4")),
+    "pixels": ("segment-images", (*TINY_UPERNET, *STEADY, *PIXELS)),
     "words": ("bert-pretrain", (*TINY_BERT, *STEADY, "model.dropout=0", "model.attention_dropout=0")),
 }
 TEXTS = ("documents=line", "length=24", "batch_size=16", "held_out=0.2", "masked=0.2", "epochs=2", "learning_rate=1e-4")
@@ -57,6 +62,8 @@ def plan_of(folder: Path, together: bool) -> list[Asked]:
             data = (f"text={folder / 'texts.txt'}", f"tokenizer={folder / 'words'}", *TEXTS)
         if name == "objects":
             data = (f"data={folder / 'rectangles'}",)
+        if name == "pixels":
+            data = (f"data={folder / 'maps'}",)
         found.append(Asked(str(folder / ("two" if together else "one") / name), recipe, (*settings, *data)))
     if together:
         for name, place in SHARDED.items():
@@ -76,6 +83,7 @@ def runs(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     write_texts(folder)
     write_rectangles(folder / "rectangles")
+    write_label_maps(folder / "maps")
     workers = Workers(plan_of(folder, together=True), folder / "plan")
     for run in plan_of(folder, together=False):
         assert do(run)
