@@ -24,7 +24,7 @@ IMAGES = (
     "label_smoothing=0.1",
 )
 PATCHES = ("model=vit-exercise", "model.image=8", *TINY_MODEL, *STEADY, "batch_size=128", "data=digits", "epochs=1")
-# Adam makes a full step of a gradient that is zero except for rounding, as before batch norms: the steps are small here.
+# Adam makes a full step of a gradient that is zero except for rounding, as before batch norms: steps are small here.
 # Adam's moments, which are compared too, have the gradients.
 PIXELS = ("batch_size=8", "epochs=1", "learning_rate=3e-6", "model.head_dropout=0", "loss_mean=labelled")
 CASES = {
