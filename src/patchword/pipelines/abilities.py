@@ -19,7 +19,6 @@ _TITLES = {
     "p.fill": "fill masks",
     "p.generate": "generate text",
     "p.translate": "translate",
-    "p.cost": "count its cost",
     "p.embed": "embed",
     "p.attention": "show attention",
 }
@@ -32,7 +31,7 @@ def abilities(engine: Engine) -> tuple[str, ...]:
     if isinstance(engine, DetectionEngine):
         return "p(image)", "p.detect", "p.cost"
     if isinstance(engine, SegmentationEngine):
-        return "p(image)", "p.segment"
+        return "p(image)", "p.segment", "p.cost"
     common = ("p.embed", "p.attention", "p.cost")
     if isinstance(engine, ImageEngine):
         return ("p(image)", *common) if engine.has_classes else common

@@ -7,6 +7,7 @@ import torch
 
 from patchword.analysis.cost import Cost, count, text_of
 from patchword.analysis.cost.detection import count_detector, largest_input
+from patchword.analysis.cost.segmentation import count_segmenter
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.inspection.attention_options import PREDICTED, AttentionOptions
@@ -294,10 +295,11 @@ class Pipeline:
     def cost(self, tokens: int | None = None) -> Cost:
         """Count parameters and multiply-accumulates: `.parameters`, `.macs`. tokens: the length of the text.
 
-        Of a detector: for the largest image that it reads.
+        Of a detector: for the largest image that it reads. Of a segmenter: for a training crop.
         """
         if isinstance(self._engine, SegmentationEngine):
-            require(self._engine, "p.cost")
+            crop = int(self._engine.model.card.config["crop"])
+            return count_segmenter(self._engine.model.card, size=(crop, crop))
         if isinstance(self._engine, DetectionEngine):
             return count_detector(self.model.card, size=largest_input(self.model.card))
         return count(self.model.card, inputs=None if tokens is None else text_of(self.model.card, tokens))

@@ -13,6 +13,7 @@ from patchword.reports.plots import page
 from patchword.reports.plots.numbers import amount, counted, duration
 from patchword.reports.run.detection import data_name, detector_name
 from patchword.reports.run.parts import best_tile, curves_section, document, origin_section, training_summary
+from patchword.reports.segmentation.cost import cost_section
 from patchword.reports.segmentation.overlay import colors_of
 from patchword.reports.segmentation.sections import (
     Segmented,
@@ -52,6 +53,7 @@ def segmentation_report(run: Run, found: SegmentationResult) -> str:
         curves_section(metrics, _NOTE, METRIC),
         confusion_section(found.measured.confusion, classes),
         worst_section(found, found.measured.right, labelled, colors),
+        cost_section(found.model.card),
         origin_section(run, recipe, f"Images: {data_name(recipe)}.", found.model),
     ]
     parameters = sum(parameter.numel() for parameter in found.model.parameters())

@@ -69,9 +69,10 @@ def test_the_drawn_image_has_a_legend(pipe, folder):
 def test_what_a_segmenter_cannot_do(pipe, folder):
     with pytest.raises(UserError, match=r"expected segmentation or draw"):
         pipe(folder / "image.png")[0].boxes  # noqa: B018
-    for ask in (lambda: pipe.detect(folder / "image.png"), lambda: pipe.embed(folder / "image.png"), pipe.cost):
+    for ask in (lambda: pipe.detect(folder / "image.png"), lambda: pipe.embed(folder / "image.png")):
         with pytest.raises(UserError, match=r"it can do: p\(image\), p.segment"):
             ask()
+    assert pipe.cost().parameters == sum(one.numel() for one in pipe.segmenter.parameters())
     for name in ("transform", "tokenizer"):
         with pytest.raises(UserError, match=r"p\.segment"):
             getattr(pipe, name)
