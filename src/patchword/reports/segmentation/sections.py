@@ -46,11 +46,12 @@ def class_section(scores: SegmentationScores, classes: Sequence[str], colors: Se
     head = ("class", "IoU", "accuracy", "share of the pixels")
     present = [label for label, iou in enumerate(scores.iou) if not math.isnan(iou)]
     lowest = min((scores.iou[label] for label in present), default=math.nan)
+    is_marked = len(present) > 1 and scores.iou.count(lowest) == 1
     total = max(1, sum(scores.pixels))
 
     def row(label: int) -> str:
         iou = scores.iou[label]
-        worst = len(present) > 1 and iou == lowest
+        worst = is_marked and iou == lowest
         swatch = f'<span class="swatch" style="background:#{bytes(colors[label]).hex()}"></span>'
         name = f"{swatch}{page.escape(classes[label])}" + (' <span class="mark">lowest</span>' if worst else "")
         length = 0.0 if math.isnan(iou) else 100 * iou

@@ -72,6 +72,8 @@ def test_the_table_of_classes_marks_the_lowest():
     html = class_section(SegmentationScores.of(CONFUSION), ("a", "<b>", "c"), colors_of(3))
     assert "&lt;b&gt; <span" in html
     assert html.count("lowest</span>") == 1
+    tied = SegmentationScores.of(torch.eye(3).long())
+    assert "lowest</span>" not in class_section(tied, ("a", "b", "c"), colors_of(3))
     assert "63.6" in html  # 70 / 110
     assert "\N{EN DASH}" in html
     assert percentage(math.nan) == "\N{EN DASH}"
