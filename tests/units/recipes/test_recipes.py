@@ -9,12 +9,14 @@ from patchword.data.image.named_datasets import DATASETS
 from patchword.data.text.formats.glue import GLUE
 from patchword.models import REGISTRY
 from patchword.models.detection import create_detector
+from patchword.models.segmentation import create_segmenter
 from patchword.recipes import RECIPES, find_recipe
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.recipes.image.recipe import Augment, ImageDataRecipe, ImageRecipe
 from patchword.recipes.kinds import KINDS
 from patchword.recipes.schema.reading import read_recipe, recipe_from
 from patchword.recipes.schema.recipe import field_names
+from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.train import build_task
 from support.material import silent
@@ -23,7 +25,8 @@ BASE = ImageRecipe()
 OF_IMAGES = [name for name in RECIPES if isinstance(find_recipe(name), ImageDataRecipe)]
 FROM_WEIGHTS = "finetune-images"  # its model is the user's
 OF_OBJECTS = [name for name in RECIPES if isinstance(find_recipe(name), DetectionRecipe)]
-OF_TEXTS = [name for name in RECIPES if name not in (*OF_IMAGES, *OF_OBJECTS)]
+OF_PIXELS = [name for name in RECIPES if isinstance(find_recipe(name), SegmentationRecipe)]
+OF_TEXTS = [name for name in RECIPES if name not in (*OF_IMAGES, *OF_OBJECTS, *OF_PIXELS)]
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -33,6 +36,9 @@ def test_every_recipe_can_be_built_written_and_read(name, tmp_path):
     if name in OF_OBJECTS:
         with torch.device("meta"):
             create_detector(recipe.model.name, **recipe.model.overrides())
+    elif name in OF_PIXELS:
+        with torch.device("meta"):
+            create_segmenter(recipe.model.name, **recipe.model.overrides())
     elif name != FROM_WEIGHTS:
         assert REGISTRY.reads_images(recipe.model.name) == (name in OF_IMAGES)
         REGISTRY.configure(recipe.model.name, recipe.model.overrides())
