@@ -47,8 +47,9 @@ def open_splits(
     kept for validation if the files have none.
     """
     if where in SCENES:
-        scenes = [SceneLabels(open_scenes(where, split, channels=channels)) for split in _SPLITS]
-        return SegmentationSplits(*scenes, about="generated scenes")
+        scenes = (SceneLabels(open_scenes(where, split, channels=channels)) for split in _SPLITS)
+        train_scenes, held_scenes, test_scenes = scenes
+        return SegmentationSplits(train_scenes, held_scenes, test_scenes, about="generated scenes")
     if not Path(where).exists():
         expected = f"a folder of images and label maps, or {' or '.join(SCENES)}"
         raise UserError(f"there is no segmentation data {where!r}", expected=expected, hint=nearest(where, SCENES))

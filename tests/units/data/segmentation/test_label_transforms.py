@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from patchword.core.card import Normalization
+from patchword.data.detection.scenes import SceneGenerator, SceneSettings
+from patchword.data.detection.sources import SceneSource
 from patchword.data.detection.transforms.draws import SampleDraws
 from patchword.data.segmentation.batches import LabelBatches, join_samples
 from patchword.data.segmentation.samples import LabelledSample
-from patchword.data.segmentation.sources import cached, drawn
+from patchword.data.segmentation.sources import SceneLabels, cached, drawn
 from patchword.data.segmentation.splits import open_splits
 from patchword.data.segmentation.transforms.label_transforms import (
     LabelChain,
@@ -121,3 +123,16 @@ def test_a_source_is_cached_and_a_part_of_it_is_always_the_same(batches):
     assert [few.file(n) for n in range(3)] == [drawn(batches.source, 3).file(n) for n in range(3)]
     assert (len(few), few.fingerprint() != source.fingerprint()) == (3, True)
     assert cached(batches.source, most=10) is batches.source
+
+
+def test_scenes_have_the_class_of_the_front_garment_in_each_pixel():
+    garments = torch.full((4, 28, 28), 200, dtype=torch.uint8)
+    generator = SceneGenerator(garments, torch.arange(4), 4, settings=SceneSettings(side=64))
+    source = SceneLabels(SceneSource("scenes", ("a", "b", "c", "d"), generator, 3, channels=3))
+    assert source.classes == ("a", "b", "c", "d", "background")
+    sample, scene = source.sample(1), generator.scene(1)
+    assert sample.pixels.shape == (3, 64, 64)
+    assert torch.equal(sample.labels.long(), torch.from_numpy(scene.semantic))
+    for mask, label in zip(scene.masks, scene.labels, strict=True):
+        assert set(sample.labels.numpy()[mask].tolist()) == {int(label)}
+    assert (sample.labels == 4).any()
