@@ -223,3 +223,10 @@ def test_a_detr_is_exported():
     more = torch.randn(3, 3, 64, 64), torch.tensor([[64, 64], [40, 50], [64, 33]])
     for found, expected in zip(program.module()(*more), DetectorOutputs(detector)(*more), strict=True):
         assert torch.allclose(found, expected, atol=1e-5)
+
+
+@torch.no_grad()
+def test_weights_of_16_bits_give_detections(name):
+    found = small(name).eval().to(torch.bfloat16)(torch.randn(2, 3, 64, 96, dtype=torch.bfloat16))
+    assert found.boxes.isfinite().all()
+    assert found.scores.isfinite().all()

@@ -107,7 +107,7 @@ class Detr(Detector):
         """Return the queries after each decoder layer: (batch, queries, width) each."""
         feature_map, pixels = levels
         grid, valid = Grid(feature_map.shape[-2], feature_map.shape[-1]), valid_cells(pixels, sizes)
-        position, mask = self.positions(valid), valid.flatten(1)[:, None, None]
+        position, mask = self.positions(valid).to(self.queries.weight.dtype), valid.flatten(1)[:, None, None]
         tokens = self.neck(feature_map).flatten(2).transpose(1, 2)
         memory = self.encoder(tokens, PositionedScope(mask=mask, grid=grid, position=position))
         queries = self.queries.weight.expand(tokens.shape[0], -1, -1)

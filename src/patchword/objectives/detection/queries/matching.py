@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.geometry.boxes import pairwise_giou
-from patchword.objectives.detection.queries.hungarian import Floats, Integers, minimal_assignment
+from patchword.objectives.detection.queries.hungarian import Floats, Integers, minimal_assignment, minimal_assignments
 
 
 @torch.no_grad()
@@ -18,17 +18,26 @@ def match(costs: Tensor, valid: Tensor) -> Tensor:
     """
     layers, batch, queries, objects = costs.shape
     packed = torch.cat([costs.flatten(), valid.to(costs.dtype).flatten()]).cpu().double().numpy()
-    matrices = packed[: costs.numel()].reshape(layers, batch, queries, objects)
-    present = packed[costs.numel() :].reshape(batch, objects) > 0
-    found = np.full((layers, batch, objects), -1, dtype=np.int64)
-    for layer in range(layers):
-        for image in range(batch):
-            found[layer, image, present[image]] = _queries(matrices[layer, image][:, present[image]].T)
-    return torch.from_numpy(found).to(costs.device)
+    matrices = packed[: costs.numel()].reshape(layers * batch, queries, objects).swapaxes(1, 2)
+    present = np.tile(packed[costs.numel() :].reshape(batch, objects) > 0, (layers, 1))
+    counts = present.sum(axis=1)
+    found = np.full((layers * batch, objects), -1, dtype=np.int64)
+    crowded = np.nonzero(
+        (counts > queries) | ~np.isfinite(np.where(present[..., None], matrices, 0.0)).all(axis=(1, 2))
+    )
+    for number in crowded[0]:
+        found[number, present[number]] = _queries(matrices[number][present[number]])
+    others = np.setdiff1d(np.arange(len(found)), crowded[0])
+    order = np.argsort(~present[others], axis=1, kind="stable")  # objects before padding
+    sorted_costs = np.take_along_axis(matrices[others], order[..., None], axis=1)
+    solved = minimal_assignments(sorted_costs[:, : counts.max(initial=0)], counts[others])
+    padded = np.pad(solved, ((0, 0), (0, objects - solved.shape[1])), constant_values=-1)
+    found[others[:, None], order] = padded
+    return torch.from_numpy(found.reshape(layers, batch, objects)).to(costs.device)
 
 
 def _queries(costs: Floats) -> Integers:
-    """Return the query of each object: (objects, queries) -> (objects,)"""
+    """Return the query of each object if there are more objects than queries, or non-finite costs."""
     if np.isfinite(costs).all():
         return minimal_assignment(costs)
     order = np.arange(costs.shape[0])
