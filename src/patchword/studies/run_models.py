@@ -6,6 +6,7 @@ import torch
 
 from patchword.analysis.cost import count
 from patchword.analysis.cost.detection import count_detector, largest_input
+from patchword.analysis.cost.segmentation import count_segmenter
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes.detection.model import load_backbone_weights, plan_detector
@@ -13,6 +14,9 @@ from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.recipes.model_choice import has_weights
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import ModelChoice, Recipe
+from patchword.recipes.segmentation.model import load_backbone_weights as load_segmenter_backbone
+from patchword.recipes.segmentation.model import plan_segmenter
+from patchword.recipes.segmentation.recipe import SegmentationRecipe
 
 _CLASSES = ("object",)  # the number of classes of a detector is known when its data is read
 
@@ -26,9 +30,11 @@ class ModelCost(NamedTuple):
 
 
 def check_model(recipe: Recipe) -> None:
-    """Raise an error if a recipe's model cannot be built, or if the weights of a detector's backbone do not fit."""
+    """Raise an error if a recipe's model cannot be built, or if the weights of a backbone do not fit."""
     if isinstance(recipe, DetectionRecipe):
         _check_detector(recipe)
+    elif isinstance(recipe, SegmentationRecipe):
+        _check_segmenter(recipe)
     else:
         _check_encoder(recipe.model)
 
@@ -37,6 +43,15 @@ def _check_detector(recipe: DetectionRecipe) -> None:
     plan = plan_detector(recipe)
     if recipe.backbone_weights:
         load_backbone_weights(plan.build(_CLASSES), recipe.backbone_weights)
+    elif plan.weights is None:
+        with torch.device("meta"):
+            plan.build(_CLASSES)
+
+
+def _check_segmenter(recipe: SegmentationRecipe) -> None:
+    plan = plan_segmenter(recipe)
+    if recipe.backbone_weights:
+        load_segmenter_backbone(plan.build(_CLASSES), recipe.backbone_weights)
     elif plan.weights is None:
         with torch.device("meta"):
             plan.build(_CLASSES)
@@ -53,12 +68,16 @@ def _check_encoder(choice: ModelChoice) -> None:
 
 
 def cost_of(run: Run) -> ModelCost:
-    """Return the cost of a run's model; of a detector, for the largest image that it reads."""
+    """Return the cost of a run's model; of a detector, for the largest image that it reads; of a segmenter, for a crop."""
     recipe = run.recipe()
     if isinstance(recipe, DetectionRecipe):
         card = run.detector().card
         detector = count_detector(card, size=largest_input(card))
         return ModelCost(f"{card.model} with {card.config['backbone']}", detector.parameters, detector.macs)
+    if isinstance(recipe, SegmentationRecipe):
+        card = run.segmenter().card
+        segmenter = count_segmenter(card, size=(card.config["crop"], card.config["crop"]))
+        return ModelCost(f"{card.model} with {card.config['backbone']}", segmenter.parameters, segmenter.macs)
     card = run.model().card
     cost = count(card)
     name = recipe.model.name if recipe.model.name in REGISTRY.names() else card.model

@@ -22,6 +22,7 @@ from patchword.recipes.segmentation.recipe import SegmentationRecipe, upernet_sw
 from patchword.recipes.segmentation.task import SegmentationTask, build_task
 from patchword.recipes.train import train
 from patchword.reports.run.kinds import result_lines, write_report
+from patchword.studies.run_models import check_model, cost_of
 from patchword.weights.io.loading import load_segmenter
 from support.material import differing, silent
 from support.segmentation.label_maps import COLORS, TINY_UPERNET, write_label_maps
@@ -216,3 +217,13 @@ def test_the_authors_settings():
     assert authors.warmup * 160_000 == pytest.approx(1500)
     assert (authors.schedule, authors.min_size, authors.max_size) == ("linear", 512, 2048)
     assert authors.model.overrides()["backbone_fields"] == {"drop_path": 0.3}
+
+
+def test_a_study_knows_the_model_of_a_run_and_its_cost():
+    check_model(recipe())
+    with pytest.raises(UserError, match="no segmenter is called"):
+        check_model(recipe("model=uperne"))
+    assert train(recipe("epochs=1", "max_images=4"), Path("run"), silent())
+    cost = cost_of(Run(Path("run")))
+    assert cost.name == "upernet with resnet-18"
+    assert cost.parameters == sum(one.numel() for one in load_segmenter("run").parameters())
