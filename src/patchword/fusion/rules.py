@@ -13,11 +13,14 @@ from torch import nn
 from patchword.fusion.attention import FusedAttention
 from patchword.fusion.convolution import DepthwiseResidual, FoldedConvNorm, SeparableQKV
 from patchword.fusion.mlp import FusedMLP, LinearGelu, fuse_out_proj_mlp
+from patchword.fusion.residual_convolution import FusedConvResidual, FusedConvStem
 from patchword.fusion.rewrite import Rule, rewritten
 from patchword.fusion.stem import ConvStemNorm
 
 RULES: dict[str, Rule] = {
     "conv_stem_norm": ConvStemNorm.of,  # NormedStem(OverlapEmbed)
+    "conv_stem": FusedConvStem.of,  # ConvStem of a ResNet
+    "conv_residual": FusedConvResidual.of,  # ConvResidual
     "folded_conv_norm": FoldedConvNorm.of,  # ConvNorm(DepthwiseConv2d)
     "separable_qkv": SeparableQKV.of,  # SeparableProjection
     "depthwise_residual": DepthwiseResidual.of,  # Residual(ConditionalPosition)

@@ -68,7 +68,7 @@ def _check_encoder(choice: ModelChoice) -> None:
 
 
 def cost_of(run: Run) -> ModelCost:
-    """Return the cost of a run's model: of a detector for the largest image that it reads, of a segmenter for a crop."""
+    """Return the cost of a run's model, of a detector for its largest image, of a segmenter for a crop."""
     recipe = run.recipe()
     if isinstance(recipe, DetectionRecipe):
         card = run.detector().card

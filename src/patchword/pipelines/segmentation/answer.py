@@ -47,7 +47,8 @@ class SegmentationAnswer:
         """Return the pixels of a class: (height, width) of bool."""
         if name not in self.classes:
             raise UserError(f"there is no class {name!r}", expected=", ".join(self.classes))
-        return self.labels == self.classes.index(name)
+        found: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = self.labels == self.classes.index(name)
+        return found
 
     def regions(self) -> list[Region]:
         """Return the connected regions, each with its label and one polygon."""

@@ -29,8 +29,8 @@ def read_class_file(folder: Path) -> tuple[ClassEntry, ...] | None:
     if path is None:
         return None
     found = _from_json(path) if path.suffix == ".json" else _from_lines(path)
-    for what, kind in (([one.name for one in found], "name"), ([one.value for one in found], "number")):
-        twice = next((one for one in what if what.count(one) > 1), None)  # type: ignore[attr-defined]
+    for kind, what in (("name", [one.name for one in found]), ("number", [str(one.value) for one in found])):
+        twice = next((one for one in what if what.count(one) > 1), None)
         if twice is not None:
             raise UserError(f"{path}: two classes have the same {kind}", got=twice, hint="remove or rename one")
     if not found:

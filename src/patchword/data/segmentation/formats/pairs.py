@@ -41,7 +41,7 @@ class FoundImages:
 
 
 def split_named(name: str) -> Split | None:
-    """Return the split of a folder called train, val2017, testing or alike; None without one."""
+    """Return the split of a folder called train, val2017, testing and so on; None without one."""
     return _SPLITS.get(name.lower().rstrip("0123456789_-"))
 
 
@@ -51,17 +51,17 @@ def pair_folders(images: Path, labels: Path, split: Split | None = None) -> list
     A label map may have an ending such as _mask or _labelIds. Without `split`, the first folder inside may name it.
     Images and label maps without a partner are faults.
     """
-    pictures = _by_stem(images, images_in(images))
+    photos = _by_stem(images, images_in(images))
     maps = _by_stem(labels, images_in(labels))
     found = []
     for stem, path in maps.items():
-        own = next((one for one in _image_stems(stem) if one in pictures), None)
+        own = next((one for one in _image_stems(stem) if one in photos), None)
         if own is None:
             what = f"{path}: its image is missing"
             report_fault(UserError(what, expected=f"{images / stem} with the suffix of an image"), WITHOUT_IMAGE)
             continue
-        found.append(LabelledImage(pictures.pop(own), path, split or _inner_split(stem)))
-    for stem, path in pictures.items():
+        found.append(LabelledImage(photos.pop(own), path, split or _inner_split(stem)))
+    for stem, path in photos.items():
         what = f"{path}: its label map is missing"
         hint = "add the label map, or remove the image"
         report_fault(UserError(what, expected=str(labels / f"{stem}.png"), hint=hint), WITHOUT_MAP)

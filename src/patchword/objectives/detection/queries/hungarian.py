@@ -20,7 +20,8 @@ def minimal_assignment(costs: NDArray[Any]) -> Integers:
     costs = np.asarray(costs, dtype=np.float64)
     rows, columns = costs.shape
     if rows <= columns:
-        return minimal_assignments(costs[None], np.array([rows]))[0]
+        found: Integers = minimal_assignments(costs[None], np.array([rows]))[0]
+        return found
     row_of = minimal_assignments(costs.T[None], np.array([columns]))[0]
     column_of: Integers = np.full(rows, -1, dtype=np.int64)
     column_of[row_of] = np.arange(columns)
