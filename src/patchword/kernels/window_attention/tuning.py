@@ -76,8 +76,11 @@ def launch(work: str, size: int, head: int, dtype: torch.dtype, shared_memory: i
     # Stages hold queries, keys and values (and gradients) in shared memory, beside a tile of weights or outputs.
     per_stage, fixed = (3 if work == "forward" else 4) * key_block * width, tile * max(key_block, width)
     stages = max(1, min(STAGES[work, single_tile], (shared_memory // dtype.itemsize - fixed) // per_stage))
+    warps = WARPS[work, tile]
+    if warps == 1:
+        stages = 1  # with Triton 3.6, copies for a later step overwrite values that other lanes of the warp still read
     registers = REGISTERS[work] if single_tile and is_16_bit and width <= NARROW else None
-    return Launch(tile, key_block, width, single_tile, WARPS[work, tile], stages, WAVES[work, tile], registers)
+    return Launch(tile, key_block, width, single_tile, warps, stages, WAVES[work, tile], registers)
 
 
 def _tile(size: int, width: int, is_16_bit: bool) -> int:

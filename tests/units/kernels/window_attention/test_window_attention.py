@@ -296,6 +296,13 @@ def test_every_image_of_every_group_has_one_program(groups, heads, batch, progra
     assert turns <= 1.3 * max(1, groups * heads * batch / programs) + 1  # nearly as fast as an even split
 
 
+@pytest.mark.parametrize("work", ["forward", "backward"])
+def test_programs_of_one_warp_copy_nothing_ahead(work):
+    plans = [tuning.launch(work, size, 32, dtype) for size in (4, 16, 49) for dtype in (torch.float32, torch.bfloat16)]
+    assert [plan.stages for plan in plans if plan.warps == 1] == [1] * 4
+    assert all(plan.stages > 1 for plan in plans if plan.warps > 1)
+
+
 def test_fewer_stages_where_there_is_less_memory():
     plans = [tuning.launch("backward", 98, 32, torch.bfloat16, kib * 1024) for kib in (227, 99, 48)]
     assert [plan.stages for plan in plans] == [3, 2, 1]
