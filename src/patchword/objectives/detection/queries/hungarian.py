@@ -46,10 +46,28 @@ def minimal_assignments(costs: NDArray[Any], counts: Integers) -> Integers:
         raise UserError("the rows of an assignment", expected=f"at most {columns}, one per column", got=counts.max())
     if not rows or not columns:
         return np.full(costs.shape[:2], -1, dtype=np.int64)
-    problems = _Problems(costs, is_used)
+    kept = _useful_columns(costs, is_used)
+    problems = _Problems(np.take_along_axis(costs, kept[:, None], axis=2), is_used)
     while len(problems.active):
         problems.step()
-    return problems.column_of
+    found = np.take_along_axis(kept, np.maximum(problems.column_of, 0), axis=1)
+    return np.where(problems.column_of < 0, -1, found)
+
+
+def _useful_columns(costs: Floats, is_used: NDArray[np.bool_]) -> Integers:
+    """Return the columns that a best assignment needs, and some others: (problems, fewer columns).
+
+    With n rows, each row needs only its n cheapest columns: the other rows cannot occupy all of them.
+    """
+    count, rows, columns = costs.shape
+    if 2 * rows >= columns:
+        return np.broadcast_to(np.arange(columns), (count, columns))
+    cheapest = np.argpartition(costs, rows - 1, axis=2)[..., :rows]
+    useful = np.zeros((count, columns), dtype=np.bool_)
+    problem, row = np.nonzero(is_used)
+    useful[problem[:, None], cheapest[problem, row]] = True
+    most = max(int(useful.sum(axis=1).max(initial=0)), int(is_used.sum(axis=1).max(initial=0)))
+    return np.argsort(~useful, axis=1, kind="stable")[:, :most]
 
 
 class _Problems:
