@@ -53,3 +53,20 @@ def test_box_costs():
     boxes, targets = torch.tensor([[[[0.0, 0, 2, 2], [1, 1, 3, 3]]]]), torch.tensor([[[0.0, 0, 2, 2]]])
     assert l1_cost(boxes, targets)[0, 0, :, 0].tolist() == [0, 4]
     assert giou_cost(boxes, targets)[0, 0, :, 0].tolist() == pytest.approx([-1, -1 / 7 + 2 / 9])
+
+
+def test_a_compiler_does_not_trace_the_assignment():
+    """It would trace the loops of numpy into dozens of graphs."""
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph
+
+    def matched(costs, valid):
+        return match(costs * 2, valid) + 1
+
+    torch._dynamo.reset()
+    costs, valid = torch.rand(2, 3, 9, 4, generator=torch.Generator().manual_seed(0)), torch.ones(3, 4) > 0
+    assert torch.equal(torch.compile(matched, backend=backend)(costs, valid), matched(costs, valid))
+    assert len(graphs) == 2
