@@ -47,9 +47,9 @@ _LETTERS = {
 
 
 _CAPTIONS = (
-    "{kind} as published, COCO val2017; MACs at 1280 x 800 as counted here, for 1,000 boxes in each box head and 100 "
+    "Published {kind}, COCO val2017; MACs at 1280 x 800 as counted here, for 1,000 boxes in each box head and 100 "
     "in each mask head. Hollow: 12 epochs (1x); filled: longer.",
-    "{kind} as published, ADE20K, tested at one scale; MACs as counted here: UperNet and CSWin at 512 x 2048, the "
+    "Published {kind}, ADE20K, tested at one scale; MACs as counted here: UperNet and CSWin at 512 x 2048, the "
     "others at 512 x 512.",
 )
 DETR_MACS = (
@@ -138,9 +138,7 @@ def _scatter(rows: Sequence[DenseRow], kind: str) -> dict[str, bytes]:
         line = row.family, published.system, published.schedule
         style = STYLES.get(row.family, OTHER)
         points.append(Point(row.family, label, row.macs / 1e9, value, line, style, published.schedule != "1x"))
-    return scatter_figure(
-        points, _MACS, f"{kind} (%)", _CAPTIONS[kind == "mIoU"].format(kind=kind[0].upper() + kind[1:])
-    )
+    return scatter_figure(points, _MACS, f"{kind} (%)", _CAPTIONS[kind == "mIoU"].format(kind=kind))
 
 
 def _record(row: DenseRow, comparison: DenseComparison) -> dict[str, object]:
