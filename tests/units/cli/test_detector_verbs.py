@@ -9,7 +9,7 @@ TINY = ("--set", "backbone=resnet-18", "--size", "64x96")
 
 def test_models_lists_detectors(command):
     rows = json.loads(command("models", "*rcnn", "--json")[1])
-    assert [row["name"] for row in rows] == ["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn"]
+    assert [row["name"] for row in rows] == ["faster-rcnn", "mask-rcnn", "cascade-mask-rcnn", "sparse-rcnn"]
     assert rows[1] | {"macs": 0} == {
         "name": "mask-rcnn",
         "title": "Mask R-CNN",

@@ -87,7 +87,7 @@ def predict(
 
       patchword predict runs/demo photo.png more/photos --csv answers.csv
       patchword predict runs/cells more/photos --draw drawn --coco found.json
-      patchword predict runs/streets more/photos --masks labels --draw drawn --polygons regions.json
+      patchword predict runs/streets photos --masks labels --polygons regions.json
       patchword predict runs/reviews "What a film!"
       patchword predict runs/reviews new.csv --csv answers.csv
       patchword predict runs/names "Ada Lovelace lived in London." --json

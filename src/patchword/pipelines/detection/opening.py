@@ -26,7 +26,7 @@ def open_detector(path: Path) -> Detector:
     return RunFolder(path).detector() if (path / "recipe.yaml").is_file() else load_detector(path)
 
 
-def described_model(path: Path) -> object:
+def described_model(path: Path) -> str | None:
     """Return the name of the model in config.json (of transformers: its type), or in the header of a file, or None."""
     try:
         if path.is_dir():
@@ -38,4 +38,5 @@ def described_model(path: Path) -> object:
             return None
     except (UserError, SafetensorError, OSError, ValueError):
         return None  # loading it names the fault
-    return config.get("model", config.get("model_type")) if isinstance(config, dict) else None
+    found = config.get("model", config.get("model_type")) if isinstance(config, dict) else None
+    return found if isinstance(found, str) else None

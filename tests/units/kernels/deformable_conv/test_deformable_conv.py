@@ -158,7 +158,9 @@ def test_a_compiled_graph_has_one_operation_forward_and_one_backward():
         fused_columns, fullgraph=True, backend=aot_autograd(fw_compiler=backend, bw_compiler=backend)
     )
     found, expected = differentiated(compiled, features, offsets), differentiated(fused_columns, features, offsets)
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    bound = 1e-5 if DEVICE.type == "cuda" else 0.0  # on a GPU, atomics add in any order
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).abs().max() <= bound * other.abs().max()
     assert seen == ["patchword.deformable_columns_forward.default", "patchword.deformable_columns_back.default"]
 
 

@@ -11,7 +11,7 @@ import patchword
 from patchword.core.errors import AmbiguityWarning, UserError
 from patchword.weights import load_detector
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "torchvision_detectors.safetensors"
+GOLDEN = Path(__file__).parents[2] / "golden" / "torchvision_detectors.safetensors"
 COUNTER = "backbone.body.bn1.num_batches_tracked"
 OLDER = {  # names before torchvision 0.13
     "backbone.fpn.inner_blocks.{}.0.": "backbone.fpn.inner_blocks.{}.",
