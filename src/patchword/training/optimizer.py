@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from patchword.core.errors import UserError
+
 
 def adamw(
     model: nn.Module,
@@ -85,12 +87,20 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load the optimizer's state from the tensors of a checkpoint."""
+    """Load the optimizer's state from the tensors of a checkpoint. State of other parameters is an error."""
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):
             _, index, key = name.split(".", 2)
             states.setdefault(int(index), {})[key] = tensor
+    trained = sum(len(group["params"]) for group in optimizer.param_groups)
+    if max(states, default=-1) >= trained:
+        raise UserError(
+            "the optimizer state of the checkpoint belongs to other parameters",
+            expected=f"{trained} trained parameters",
+            got=max(states) + 1,
+            hint="an earlier version trained the norms of frozen ResNet stages; start the run again",
+        )
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from patchword import create
+from patchword.core.errors import UserError
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.optimizer import UncorrectedAdamW, adamw, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupLinear
@@ -78,6 +79,15 @@ def test_a_rewind_resets_the_step_count():
     taken(kept, fresh, range(4, 6))
     for one, other in zip(model.parameters(), kept.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_state_of_parameters_that_are_now_frozen_is_an_error():
+    model = small()
+    optimizer = adamw(model, RATE, DECAY)
+    taken(model, optimizer, range(1))
+    model[0].requires_grad_(False)
+    with pytest.raises(UserError, match="other parameters: expected 2 trained parameters, got 4"):
+        restore_optimizer(adamw(model, RATE, DECAY), optimizer_tensors(optimizer))
 
 
 def test_it_resumes_from_a_checkpoint(tmp_path):

@@ -40,9 +40,9 @@ def dense_backbone(c: DenseConfig) -> DenseBackbone:
 def prepare(backbone: Backbone, c: DenseConfig) -> None:
     """Change the stages of a classifier to those of a detector: frozen parts, batch norms, no [CLS], window padding."""
     convolutional = all(isinstance(stage, ConvStage) for stage in backbone.stages)
-    freeze_stages(backbone, (1 if convolutional else 0) if c.frozen is None else c.frozen)
     set_batch_norm_eps(backbone, c.batch_norm_eps)
     fix_batch_norms(backbone, c.batch_norms)
+    freeze_stages(backbone, (1 if convolutional else 0) if c.frozen is None else c.frozen)  # with the new norms
     drop_prefix(backbone)
     if c.window_padding == "attended":
         if not has_windows(backbone):

@@ -89,6 +89,9 @@ def shard_like(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch
     found = {}
     for name, tensor in tensors.items():
         group, rest = name.split(".", 1)
-        own = parameters[int(rest.split(".", 1)[0])] if group == "optimizer" else weights.get(rest)
+        if group == "optimizer":
+            own = next(iter(parameters[int(rest.split(".", 1)[0]) :]), None)  # loading refuses a state without a weight
+        else:
+            own = weights.get(rest)
         found[name] = _shard(tensor, own) if own is not None and own.shape == tensor.shape else tensor
     return found

@@ -84,3 +84,12 @@ def test_the_numbers_of_proposals_are_fields():
     assert rules("cascade-mask-rcnn") == (1000, 2000)
     assert rules("mask-rcnn", max_proposals=200) == (200, 1000)
     assert rules("cascade-mask-rcnn", max_training_proposals=300) == (1000, 300)
+
+
+@pytest.mark.parametrize("norms", ["evaluate", "buffers", "train"])
+def test_norms_of_frozen_stages_are_not_trained(norms):
+    detector = patchword.create("retinanet", backbone="resnet-18", batch_norms=norms, frozen=2, width=32, depth=1)
+    stages: dict[bool, set[str]] = {True: set(), False: set()}
+    for name, one in detector.backbone.named_parameters():
+        stages[one.requires_grad].add(name.split(".")[1])
+    assert stages == {True: {"2", "3"}, False: {"0", "1"}}
