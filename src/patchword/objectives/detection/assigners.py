@@ -76,12 +76,13 @@ class AtssAssigner:
     def __call__(self, anchors: Sequence[Tensor], objects: Tensor, valid: Tensor) -> Tensor:
         """Assign objects to anchors.
 
-        anchors: (anchors, 4) per level. objects: (batch, objects, 4). valid: (batch, objects), False for padding.
+        anchors: (anchors, 4) or (batch, anchors, 4) per level. objects: (batch, objects, 4).
+        valid: (batch, objects), False for padding.
         Result: (batch, anchors of all levels), never -1.
         """
-        boxes = torch.cat(list(anchors))
+        boxes = torch.cat(list(anchors), dim=-2)
         if not objects.shape[1]:
-            return boxes.new_zeros((objects.shape[0], len(boxes)), dtype=torch.long)
+            return boxes.new_zeros((objects.shape[0], boxes.shape[-2]), dtype=torch.long)
         iou = pairwise_iou(objects, boxes)
         candidates = self._candidates(anchors, objects)
         of_candidates = iou.gather(2, candidates)
@@ -95,14 +96,14 @@ class AtssAssigner:
         """The nearest anchors of each level: (batch, objects, candidates), as indices into all levels."""
         found, start = [], 0
         for level in anchors:
-            offset = box_centers(objects)[:, :, None] - box_centers(level)
+            offset = box_centers(objects)[:, :, None] - box_centers(level)[..., None, :, :]
             distance = offset.square().sum(dim=-1).sqrt()
-            nearest = distance.topk(min(self.nearest, len(level)), dim=2, largest=False).indices
+            nearest = distance.topk(min(self.nearest, level.shape[-2]), dim=2, largest=False).indices
             found.append(nearest + start)
-            start += len(level)
+            start += level.shape[-2]
         return torch.cat(found, dim=2)
 
     def _inside(self, boxes: Tensor, objects: Tensor) -> Tensor:
-        centers = box_centers(boxes)
+        centers = box_centers(boxes)[..., None, :, :]
         low, high = centers - objects[:, :, None, :2], objects[:, :, None, 2:] - centers
         return torch.cat([low, high], dim=-1).amin(dim=-1) > self.margin

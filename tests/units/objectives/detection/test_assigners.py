@@ -48,6 +48,20 @@ def test_atss_takes_the_unbiased_standard_deviation():
     assert AtssAssigner()(third, objects, torch.ones(1, 1, dtype=torch.bool)).tolist() == [[1, 0, 0]]
 
 
+@pytest.mark.parametrize("objects", [5, 0])
+def test_atss_takes_the_anchors_of_each_image(objects):
+    boxes, valid = (part[:, :objects] for part in two_images())
+    generator = torch.Generator().manual_seed(0)
+    anchors = [level + 9 * torch.randn(2, *level.shape, generator=generator) for level in levels()]
+    found = AtssAssigner()(anchors, boxes, valid)
+    for image in range(2):
+        own = slice(image, image + 1)
+        assert torch.equal(found[own], AtssAssigner()([level[image] for level in anchors], boxes[own], valid[own]))
+    if objects:
+        assert not torch.equal(found[0], found[1])
+        assert found.any(dim=1).all()
+
+
 def test_padding_objects_change_nothing():
     objects, valid = two_images()
     place = torch.tensor([0, 1, 3, 5])  # none, and objects 0, 2 and 4

@@ -90,10 +90,9 @@ class RepPointsLoss(DetectionLoss[RepPointsDetector]):
         }
 
     def _assign(self, boxes: Tensor, output: PointsOutput, targets: Targets) -> Tensor:
-        """Return the object of each cell: (batch, cells). Each image has its own boxes, and is assigned by itself."""
+        """Return the object of each cell: (batch, cells). Each image has its own boxes."""
         counts = [height * width for height, width in output.shapes]
-        images = zip(boxes.unbind(), targets.boxes.split(1), targets.valid.split(1), strict=True)
-        return torch.cat([self.refined(own.split(counts), objects, valid) for own, objects, valid in images])
+        return self.refined(boxes.split(counts, dim=1), targets.boxes, targets.valid)
 
     def _corners(
         self, detector: RepPointsDetector, output: PointsOutput, targets: Targets, shared: SharedLoss
