@@ -50,7 +50,11 @@ def _nms(
     groups: Tensor | None = None,
     rounds: int | None = None,
 ) -> Tensor:
-    """Call the operator with one row of scores per group; boxes of other groups have the lowest score there."""
+    """Call the operator with one row of scores per group; boxes of other groups have the lowest score there.
+
+    The operator orders swapped corners. In ours, a box of non-positive size suppresses nothing, so its size becomes 0.
+    """
+    boxes = torch.cat([boxes[..., :2], torch.maximum(boxes[..., :2], boxes[..., 2:])], dim=-1)
     scores = scores.masked_fill(~valid, _LOWEST)[:, None]
     if groups is not None:
         own = groups[:, None] == torch.arange(_groups(groups), device=groups.device)[:, None]
