@@ -171,6 +171,7 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         recipe.learning_rate,
         recipe.weight_decay,
         layer_decay=recipe.layer_decay,
+        lr_ratios=recipe.lr_ratios(),
         bias_correction=recipe.bias_correction,
     )
     steps = task.steps_per_epoch()

@@ -2,7 +2,8 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,26 +19,31 @@ def adamw(
     betas: tuple[float, float] = (0.9, 0.999),
     *,
     layer_decay: float = 1.0,
+    lr_ratios: Mapping[str, float] = MappingProxyType({}),
     bias_correction: bool = True,
 ) -> torch.optim.AdamW:
     """Biases, norms, prefix tokens and position tables of patches are not decayed; BERT's tables are, as in its paper.
 
     layer_decay: the learning rate of a block, divided by that of the block above it; the head has the full rate.
+    lr_ratios: factors of the learning rate of parameters by the start of their names, e.g. {"backbone.": 0.1}.
     bias_correction: False is BERT's own optimizer, whose first steps are larger, with its eps of 1e-6.
     """
-    groups: dict[tuple[bool, int], list[nn.Parameter]] = defaultdict(list)
+    groups: dict[tuple[bool, int, float], list[nn.Parameter]] = defaultdict(list)
     layers = layer_indices(name for name, _ in model.named_parameters())
     top = max(layers.values(), default=0)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            groups[_is_matrix(name, parameter), layers[name] if layer_decay != 1 else top].append(parameter)
+            ratio = next((found for prefix, found in lr_ratios.items() if name.startswith(prefix)), 1.0)
+            groups[_is_matrix(name, parameter), layers[name] if layer_decay != 1 else top, ratio].append(parameter)
     chosen: list[dict[str, Any]] = [
         {
             "params": parameters,
             "weight_decay": weight_decay if matrices else 0.0,
-            "lr_scale": layer_decay ** (top - layer),
+            "lr_scale": layer_decay ** (top - layer) * ratio,
         }
-        for (matrices, layer), parameters in sorted(groups.items(), key=lambda item: (not item[0][0], item[0][1]))
+        for (matrices, layer, ratio), parameters in sorted(
+            groups.items(), key=lambda item: (not item[0][0], *item[0][1:])
+        )
     ]
     optimizer = torch.optim.AdamW if bias_correction else UncorrectedAdamW
     return optimizer(chosen, lr=learning_rate, betas=betas, eps=1e-8 if bias_correction else 1e-6, fused=True)
@@ -93,15 +99,23 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
         if name.startswith("optimizer."):
             _, index, key = name.split(".", 2)
             states.setdefault(int(index), {})[key] = tensor
-    trained = sum(len(group["params"]) for group in optimizer.param_groups)
-    if max(states, default=-1) >= trained:
+    _check_state(states, [parameter for group in optimizer.param_groups for parameter in group["params"]])
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _check_state(states: Mapping[int, Mapping[str, Tensor]], parameters: Sequence[nn.Parameter]) -> None:
+    """Raise an error if moments have no parameter, or one of another shape."""
+    known = range(len(parameters))
+    if not all(
+        index in known and state.get("exp_avg", parameters[index]).shape == parameters[index].shape
+        for index, state in states.items()
+    ):
         raise UserError(
             "the optimizer state of the checkpoint belongs to other parameters",
-            expected=f"{trained} trained parameters",
+            expected=f"{len(parameters)} trained parameters",
             got=max(states) + 1,
-            hint="an earlier version trained the norms of frozen ResNet stages; start the run again",
+            hint="an earlier version trained other norms of a detector's backbone; start the run again",
         )
-    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def _is_matrix(name: str, parameter: nn.Parameter) -> bool:

@@ -19,13 +19,14 @@ from patchword.recipes import find_recipe
 from patchword.recipes.checking import check_data
 from patchword.recipes.detection import task as task_module
 from patchword.recipes.detection.inference import detect_images
+from patchword.recipes.detection.model import plan_detector
 from patchword.recipes.detection.objective import DetectionObjective
-from patchword.recipes.detection.recipe import DetectionRecipe, mask_rcnn_swin
+from patchword.recipes.detection.recipe import DetectionRecipe, detr, mask_rcnn_swin
 from patchword.recipes.detection.task import DetectionTask, build_task
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.run import Run
 from patchword.recipes.sample_names import sample_names
-from patchword.recipes.train import train
+from patchword.recipes.train import assemble, train
 from patchword.reports.run.kinds import result_lines, write_report
 from patchword.weights.io.loading import load_detector
 from support.detection.rectangles import TINY_ATSS, TINY_DETR, TINY_MASK_RCNN, write_rectangles
@@ -213,6 +214,7 @@ def test_a_tiny_detector_learns():
         (("freeze=backbone",), "model.frozen=N"),
         (("pad_multiple=48",), "'pad_multiple'"),
         (("layer_decay=0.7",), "expected 1.0, got 0.7"),
+        (("backbone_lr_ratio=0",), "'backbone_lr_ratio'"),
     ],
 )
 def test_a_mistake_is_a_message_and_nothing_is_written(settings, message):
@@ -256,6 +258,28 @@ def test_the_authors_settings():
     assert (authors.learning_rate, authors.weight_decay, authors.epochs, authors.batch_size) == (1e-4, 0.05, 36, 16)
     assert authors.augmentation.min_sizes == tuple(range(480, 801, 32))
     assert authors.schedule == "step"
+    authors = detr()
+    assert (authors.learning_rate, authors.weight_decay, authors.epochs, authors.batch_size) == (1e-4, 1e-4, 300, 64)
+    assert (authors.backbone_lr_ratio, authors.clip_norm, authors.warmup) == (0.1, 0.1, 0.0)
+    assert authors.augmentation == mask_rcnn_swin().augmentation
+
+
+def test_batch_norms_of_a_random_backbone_of_detr_are_trained():
+    fields = plan_detector(detr()).fields
+    assert (fields["batch_norms"], fields["frozen"]) == ("train", 0)
+    assert plan_detector(detr().with_settings(["model.batch_norms=evaluate"])).fields["batch_norms"] == "evaluate"
+    assert "batch_norms" not in plan_detector(detr().with_settings(["backbone_weights=."])).fields
+    assert "batch_norms" not in plan_detector(recipe()).fields
+
+
+def test_the_backbone_has_its_own_learning_rate():
+    settings = recipe("backbone_lr_ratio=0.25")
+    loop = assemble(settings, build_task(settings, silent()), Path("run"), silent())
+    found: dict[float, set[int]] = {0.25: set(), 1.0: set()}
+    for group in loop.optimizer.param_groups:
+        found[group["lr_scale"]] |= {id(one) for one in group["params"]}
+    assert found[0.25] == {id(one) for one in loop.model.backbone.parameters() if one.requires_grad}
+    assert found[1.0]
 
 
 def test_the_loss_of_a_run_samples_as_the_detector_says():

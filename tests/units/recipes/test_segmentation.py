@@ -166,6 +166,7 @@ def test_a_tiny_segmenter_learns():
         (("model.crop=64",), "expected crop=N"),
         (("backbone_weights=nothing",), "nothing at nothing"),
         (("compile=true",), "'compile': segmentation supports one value"),
+        (("backbone_lr_ratio=-1",), "'backbone_lr_ratio'"),
         (("freeze=backbone",), "model.frozen=N"),
         (("crop=48",), "'crop'"),
         (("ignored=nothing",), "no class is called 'nothing'"),

@@ -88,6 +88,9 @@ def test_state_of_parameters_that_are_now_frozen_is_an_error():
     model[0].requires_grad_(False)
     with pytest.raises(UserError, match="other parameters: expected 2 trained parameters, got 4"):
         restore_optimizer(adamw(model, RATE, DECAY), optimizer_tensors(optimizer))
+    fewer = {name: one for name, one in optimizer_tensors(optimizer).items() if name.startswith("optimizer.0.")}
+    with pytest.raises(UserError, match="other parameters"):
+        restore_optimizer(adamw(model, RATE, DECAY), fewer)
 
 
 def test_it_resumes_from_a_checkpoint(tmp_path):
@@ -170,6 +173,27 @@ def test_without_layer_decay_all_have_the_same_learning_rate():
     optimizer = adamw(model, 0.3, 0.01)
     assert len(optimizer.param_groups) == 2
     assert all(group["lr_scale"] == 1 for group in optimizer.param_groups)
+
+
+def test_names_have_their_own_learning_rate():
+    model = nn.ModuleDict({"backbone": small(), "backbone_like": nn.Linear(2, 2), "head": nn.Linear(2, 2)})
+    optimizer = adamw(model, 1.0, 0.01, lr_ratios={"backbone.": 0.1})
+    scales = {id(p): group["lr_scale"] for group in optimizer.param_groups for p in group["params"]}
+    for name, parameter in model.named_parameters():
+        assert scales[id(parameter)] == (0.1 if name.startswith("backbone.") else 1.0), name
+    assert sorted((group["lr_scale"], group["weight_decay"]) for group in optimizer.param_groups) == [
+        (0.1, 0.0),
+        (0.1, 0.01),
+        (1.0, 0.0),
+        (1.0, 0.01),
+    ]
+
+
+def test_a_ratio_of_one_keeps_the_order_of_the_parameters():
+    """A checkpoint numbers them."""
+    model = nn.ModuleDict({"head": nn.Linear(2, 2), "backbone": small()})
+    one, other = (adamw(model, 1.0, 0.01, lr_ratios=ratios).param_groups for ratios in ({}, {"backbone.": 1.0}))
+    assert [[id(p) for p in group["params"]] for group in one] == [[id(p) for p in group["params"]] for group in other]
 
 
 def test_layer_decay_keeps_weight_decay_on_matrices_only():

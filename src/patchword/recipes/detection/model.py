@@ -47,13 +47,15 @@ class DetectorPlan:
 def plan_detector(recipe: DetectionRecipe) -> DetectorPlan:
     """Find the detector of a recipe and the number of channels that it reads. Wrong settings are reported here.
 
-    No stage of a random backbone is frozen, unless the recipe says so.
+    A random backbone has no frozen stage and, in a DETR, no fixed batch norms, unless the recipe sets them.
     """
     choice = recipe.model
     fields = choice.overrides()
     _check_backbone_source(recipe.backbone_weights)
     if choice.name in DETECTORS:
-        fields = fields if recipe.backbone_weights else {"frozen": 0, **fields}
+        if not recipe.backbone_weights:
+            norms = {"batch_norms": "train"} if DETECTORS[choice.name].config.batch_norms == "buffers" else {}
+            fields = {"frozen": 0, **norms, **fields}
         with torch.device("meta"):  # checks all fields before the images are read
             create_detector(choice.name, **fields)
         return DetectorPlan(choice.name, fields, _channels(choice.name, fields))

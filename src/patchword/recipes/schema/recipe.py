@@ -22,6 +22,7 @@ KIND = "the recipe kind, which decides the other fields"
 MODEL = "a name from the registry or the folder of a trained model; model.FIELD=VALUE changes a field of its config"
 EPOCHS = "passes over the training data"
 LEARNING_RATE = "peak learning rate"
+BACKBONE_LR_RATIO = "factor of the learning rate of the backbone, e.g. 0.1; 1 is off"
 WARMUP = "fraction of the run in which the learning rate rises linearly from 0 to its peak"
 SCHEDULE = "how the learning rate falls after the warmup"
 WEIGHT_DECAY = "weight decay of AdamW; applied to matrices, not to biases and norms"
@@ -169,6 +170,10 @@ class Recipe(BaseModel):
     device: Annotated[str, Field(pattern=DEVICE)] = Field("auto", description=DEVICES)
     seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers of the run")
     save_minutes: float = Field(1.0, ge=0, description="minutes between checkpoints within an epoch")
+
+    def lr_ratios(self) -> Mapping[str, float]:
+        """Return factors of the learning rate of parameters by the start of their names."""
+        return {}
 
     def to_yaml(self) -> str:
         """Return all fields as YAML, which `read_recipe` reads."""

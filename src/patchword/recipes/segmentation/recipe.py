@@ -17,7 +17,7 @@ from patchword.data.segmentation.transforms.label_transforms import (
     RandomScale,
 )
 from patchword.recipes.schema.fields import whole_path
-from patchword.recipes.schema.recipe import KIND, STRICT, Chosen, ModelChoice, Recipe
+from patchword.recipes.schema.recipe import BACKBONE_LR_RATIO, KIND, STRICT, Chosen, ModelChoice, Recipe
 
 YOUR_MAPS = "label-maps"  # the default folder of recipes for the user's own data
 MODEL = (
@@ -85,6 +85,7 @@ class SegmentationRecipe(Recipe):
     backbone_weights: str = Field(
         "", description="a trained image classifier that the backbone starts from: a run, a folder, a file or hf:NAME"
     )
+    backbone_lr_ratio: float = Field(1.0, gt=0, description=BACKBONE_LR_RATIO)
     max_images: int = Field(
         0, ge=0, description="number of training images to use, drawn at random, for all seeds the same; 0: all"
     )
@@ -118,6 +119,10 @@ class SegmentationRecipe(Recipe):
         if self.backbone_weights:
             found["backbone_weights"] = whole_path(self.backbone_weights)
         return self.model_copy(update=found)
+
+    def lr_ratios(self) -> dict[str, float]:
+        """Return the factor of the learning rate of the backbone."""
+        return {"backbone.": self.backbone_lr_ratio}
 
     def required_settings(self) -> str:
         """Return the settings that the user has to give, as they are typed."""

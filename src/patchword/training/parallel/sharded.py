@@ -85,13 +85,11 @@ def _shard(tensor: Tensor, own: Tensor) -> Tensor:
 def shard_like(tensors: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Return the tensors of a checkpoint, each sharded as the weight that it belongs to."""
     weights = dict(model.state_dict())
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    ordered = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters = {str(index): parameter for index, parameter in enumerate(ordered)}
     found = {}
     for name, tensor in tensors.items():
         group, rest = name.split(".", 1)
-        if group == "optimizer":
-            own = next(iter(parameters[int(rest.split(".", 1)[0]) :]), None)  # loading refuses a state without a weight
-        else:
-            own = weights.get(rest)
+        own = parameters.get(rest.split(".", 1)[0]) if group == "optimizer" else weights.get(rest)
         found[name] = _shard(tensor, own) if own is not None and own.shape == tensor.shape else tensor
     return found
