@@ -8,6 +8,7 @@ from patchword.recipes.schema.recipe import Recipe
 from patchword.studies import detection, image, pretraining, text, translation, vectors
 from patchword.studies.deit import deit_distillation
 from patchword.studies.sam import sharpness_aware
+from patchword.studies.scene_systems import scene_systems
 from patchword.studies.study import Study
 
 STUDIES: dict[str, Callable[[], Study]] = {
@@ -20,6 +21,7 @@ STUDIES: dict[str, Callable[[], Study]] = {
         sharpness_aware,
         detection.scene_backbones_pretrain,
         detection.scene_backbones,
+        scene_systems,
         text.glue,
         text.pretraining_or_scratch,
         text.zero_shot_reading,

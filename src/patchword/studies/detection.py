@@ -7,7 +7,7 @@ from patchword.recipes.detection.recipe import DetectionRecipe, ObjectAugment
 from patchword.recipes.image.recipe import Augment, ImageRecipe
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.studies.spread import Spread
-from patchword.studies.study import Result, Study
+from patchword.studies.study import Result, ShownMeasure, Study, by_run
 
 # The run -> its model and the changed sizes. All have 2.5 to 3.4 million parameters and 163 to 195 million MACs at
 # 128 x 128 pixels; windows, stripes and pales divide the maps of 32, 16, 8 and 4 cells.
@@ -46,7 +46,8 @@ DETECTOR: Mapping[str, Any] = {
     "roi_samples": 64,
 }
 PRETRAINED = "{pretrained}"  # given on the command line
-MEASURES = {"box_ap": "box AP", "mask_ap": "mask AP"}  # of the conclusion, by their names in an evaluation
+BOX_AP, MASK_AP = ShownMeasure("box_ap", "box AP"), ShownMeasure("mask_ap", "mask AP")
+MEASURES = (BOX_AP, MASK_AP)
 
 
 def scene_backbones_pretrain() -> Study:
@@ -71,6 +72,7 @@ def scene_backbones() -> Study:
         runs,
         conclusion=in_words,
         asks={"pretrained": "the folder of a scene-backbones-pretrain study, e.g. runs/scene-backbones-pretrain"},
+        shown=MEASURES,
         against="pretrained",
         baseline="scratch",
         costs=True,
@@ -104,11 +106,8 @@ def _detector(label: str, weights: str) -> DetectionRecipe:
 def in_words(results: Sequence[Result]) -> str:
     """Return how pretraining changes the APs of each backbone, and which backbones are best in each arm."""
     # detectors without masks have the AP of boxes only
-    measures = [name for name in MEASURES if all(name in result.measures for result in results)]
-    groups: dict[str, list[Result]] = {}
-    for result in results:
-        groups.setdefault(result.run.partition("-seed-")[0], []).append(result)
-    lines = []
+    measures = [one for one in MEASURES if all(one.field in result.measures for result in results)]
+    groups, lines = by_run(results), []
     for label in BACKBONES:
         scratch, pretrained = groups.get(f"{label}-scratch"), groups.get(f"{label}-pretrained")
         if scratch and pretrained:
@@ -121,18 +120,18 @@ def in_words(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def _change(before: Sequence[Result], after: Sequence[Result], measure: str) -> str:
+def _change(before: Sequence[Result], after: Sequence[Result], measure: ShownMeasure) -> str:
     first, last = _mean(before, measure), _mean(after, measure)
-    return f"{MEASURES[measure]} by {last - first:+.2f} points (from {first:.2f} to {last:.2f})"
+    return f"{measure.title} by {last - first:+.2f} points (from {first:.2f} to {last:.2f})"
 
 
-def _best(found: Mapping[str, Sequence[Result]], measure: str) -> str:
+def _best(found: Mapping[str, Sequence[Result]], measure: ShownMeasure) -> str:
     """Return the backbone with the highest mean."""
     means = {label: _mean(runs, measure) for label, runs in found.items()}
     best = max(means, key=means.__getitem__)
-    return f"{best} has the highest {MEASURES[measure]} ({means[best]:.2f})"
+    return f"{best} has the highest {measure.title} ({means[best]:.2f})"
 
 
-def _mean(results: Sequence[Result], measure: str) -> float:
+def _mean(results: Sequence[Result], measure: ShownMeasure) -> float:
     """Return the mean in percent."""
-    return 100 * Spread.of([result.measures[measure] for result in results]).mean
+    return 100 * Spread.of([result.measures[measure.field] for result in results]).mean

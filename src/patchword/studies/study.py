@@ -44,6 +44,14 @@ def field_of(measure: Measure) -> str:
 
 
 @dataclass(frozen=True)
+class ShownMeasure:
+    """A measure of the evaluation that is a column of a study's table. field: its name in the results."""
+
+    field: str
+    title: str
+
+
+@dataclass(frozen=True)
 class Study:
     """Named runs; each is trained into the folder of its name inside the study's folder."""
 
@@ -56,10 +64,11 @@ class Study:
     asks: Mapping[str, str] = field(
         default_factory=dict
     )  # settings that the user must give; the runs contain them as {name}
+    shown: tuple[ShownMeasure, ...] = ()  # measures of the evaluation in the table; without any: the main metric
     measured: tuple[Measure, ...] = ()  # measures of each finished run besides its evaluation
     against: str = ""  # what half of the runs have: "SAM" compares the run vit-sam with the run vit
     baseline: str = ""  # the name of the other half, if it has one: "scratch" compares with the run vit-scratch
-    costs: bool = False  # whether the table of `against` has the cost of each model and the training time
+    costs: bool = False  # whether the table of the shown measures has the cost of each model and the training time
 
     def possible(self, log: Callable[[str], None]) -> "Study":
         """Return the study with only the runs whose data exists; log the others."""
@@ -159,6 +168,14 @@ class Result:
             "epochs": self.epochs,
             "seconds": self.seconds,
         }
+
+
+def by_run(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Return the results of each run from all its seeds, by the name of the run without its seed."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.run.partition("-seed-")[0], []).append(result)
+    return groups
 
 
 def results(study: Study, folder: Path) -> list[Result]:

@@ -17,7 +17,9 @@ def table_of(study: "Study") -> "Table":
     """Return the kind of table that a study needs."""
     if study.against:
         return AgainstTable()
-    return PanelsTable() if study.panels else StudyTable()
+    if study.panels:
+        return PanelsTable()
+    return MeasuresTable() if study.shown else StudyTable()
 
 
 class StudyTable:
@@ -77,4 +79,19 @@ class AgainstTable:
         return found.write(folder)
 
 
-Table = StudyTable | PanelsTable | SeedsTable | AgainstTable
+class MeasuresTable:
+    """A table with one row per run, the mean over its seeds, and every measure that the study shows."""
+
+    name = "study"
+
+    def write(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
+        from patchword.reports.comparison.measures import MeasuresComparison
+
+        found = MeasuresComparison.of(study, rows)
+        found.grid().print(console(120))
+        out.print(found.note, style="dim", highlight=False, markup=False)
+        out.print(study.conclusion(rows), highlight=False, markup=False)
+        return found.write(folder)
+
+
+Table = StudyTable | PanelsTable | SeedsTable | AgainstTable | MeasuresTable

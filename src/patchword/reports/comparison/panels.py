@@ -1,9 +1,10 @@
 """A study of several tasks: one row per candidate, one column and one panel per task."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from patchword.core.files import whole_file, write_json, write_text
@@ -84,15 +85,19 @@ def panels_figure(groups: Groups) -> Figure:
             scale, unit = scale_of(metric)
             axes = figure.add_subplot(1, len(groups), number + 1, xlabel=f"{part} {named(metric)}{unit}")
             axes.set_title(panel, size=11.5)
-            for place, runs in enumerate(seeds):
-                values = [scale * result.score for result in runs]
-                mean = Spread.of(values).mean
-                axes.plot([mean, mean], [place - 0.26, place + 0.26], color=INK, linewidth=2)
-                axes.plot(values, [place] * len(values), "o", color=BLUE, markersize=5, alpha=0.75)
-                beyond = (max(values), place)
-                axes.annotate(f"{mean:.2f}", beyond, (8, 0), textcoords="offset points", va="center", size=9)
-            axes.set_yticks(range(len(rows)), [shortened(label, 30) for label in rows])
-            axes.set_ylim(len(rows) - 0.4, -0.6)
-            axes.margins(x=0.24)
+            draw_rows(axes, {label: [scale * result.score for result in runs] for label, runs in rows.items()})
         figure.supxlabel("dots: seeds; lines and numbers: means", size=9, color="#4d565f")
         return figure
+
+
+def draw_rows(axes: Axes, rows: Mapping[str, Sequence[float]]) -> None:
+    """Draw a row per label, from the top: a dot per seed, a line at their mean, and the mean as a number."""
+    for place, values in enumerate(rows.values()):
+        mean = Spread.of(values).mean
+        axes.plot([mean, mean], [place - 0.26, place + 0.26], color=INK, linewidth=2)
+        axes.plot(values, [place] * len(values), "o", color=BLUE, markersize=5, alpha=0.75)
+        beyond = (max(values), place)
+        axes.annotate(f"{mean:.2f}", beyond, (8, 0), textcoords="offset points", va="center", size=9)
+    axes.set_yticks(range(len(rows)), [shortened(label, 30) for label in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.margins(x=0.24)
