@@ -43,7 +43,7 @@ def scene_systems() -> Study:
     """All detectors and segmenters with the same small ResNet on Fashion-MNIST scenes: AP, mIoU, cost."""
     return Study(
         "All detectors and segmenters with the same small ResNet from scratch on the same Fashion-MNIST scenes; "
-        f"MACs at {SIDE} x {SIDE} pixels.",
+        f"MACs at {SIDE} x {SIDE} pixels with the most boxes that each head can read.",
         "about 2 to 4 minutes per run on one H200, 10 runs at a time",
         {name: _detector(name) for name in DETECTORS} | {name: _segmenter(name) for name in SEGMENTERS},
         conclusion=in_words,
@@ -73,7 +73,7 @@ def _fields(name: str, about: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_words(results: Sequence[Result]) -> str:
-    """Return, per measure, the system with the highest mean and its difference to the next one."""
+    """Return, per measure, the system with the highest mean, and its difference from the next one."""
     groups = by_run(results)
     lines = []
     for measure in MEASURES:
@@ -90,10 +90,10 @@ def in_words(results: Sequence[Result]) -> str:
 def _best(measure: ShownMeasure, found: Mapping[str, Spread]) -> str:
     first, second = sorted(found, key=lambda name: found[name].mean, reverse=True)[:2]
     best, next_best = found[first], found[second]
-    text = f"{measure.title}: {first} has the highest mean ({best.mean:.2f}), "
+    text = f"{measure.title}: {first} is best with {best.mean:.2f}, "
     text += f"{best.mean - next_best.mean:.2f} points above {second}"
     if best.deviation is None or next_best.deviation is None:
         return f"{text}."
     deviation = max(best.deviation, next_best.deviation)
     relation = "more" if best.mean - next_best.mean > deviation else "not more"
-    return f"{text}; that is {relation} than the larger standard deviation of the two ({deviation:.2f})."
+    return f"{text}, which is {relation} than the larger standard deviation of the two ({deviation:.2f})."

@@ -88,7 +88,7 @@ class MeasuresTable:
         from patchword.reports.comparison.measures import MeasuresComparison
 
         found = MeasuresComparison.of(study, rows)
-        found.grid().print(console(120))
+        found.grid().print(console(130))
         out.print(found.note, style="dim", highlight=False, markup=False)
         out.print(study.conclusion(rows), highlight=False, markup=False)
         return found.write(folder)
