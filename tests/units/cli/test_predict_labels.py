@@ -121,3 +121,12 @@ def test_label_maps_are_checked(command):
     assert "maps/train/labels/001.png: pixel values that are no class" in complaint.replace("\n", " ")
     assert command("data", "check", "maps", "ignored=[11,255]")[0] == 0
     assert command("data", "check", "segment-images", "data=maps", "ignored=[11,255]")[0] == 0
+
+
+def test_masks_may_be_of_instances_or_of_classes(command):
+    write_label_maps(Path("maps"), count=3)
+    code, output, _ = command("data", "check", "maps")
+    assert code == 0
+    assert "each value of a mask is one object" in output
+    assert "patchword data check segment-images data=maps" in output.replace("\n", " ")
+    assert "each value of a mask is one object" not in command("data", "check", "maps", "format=masks")[1]

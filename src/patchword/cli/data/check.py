@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from patchword.recipes import Recipe
 
 FORMAT = "format="
+INSTANCES = "masks that are read as masks of instances"
 TABLES, TAGS, QUESTIONS, RAW = (".csv", ".tsv", ".jsonl"), (".conll", ".conllu"), (".json",), (".txt", ".text", ".md")
 
 
@@ -85,7 +86,8 @@ def _check(what: str, fields: list[str], progress: "Progress") -> "tuple[str, Se
     from patchword.recipes.checking import check_data
 
     if _has_objects(what, fields):
-        return check_detection(Path(what), "".join(field.removeprefix(FORMAT) for field in fields), progress)
+        summary, notes = check_detection(Path(what), "".join(field.removeprefix(FORMAT) for field in fields), progress)
+        return summary, [*notes, *([] if fields else _instances_or_classes(what))]
     if _has_label_maps(what):
         return check_data(find_recipe("segment-images").with_settings([f"data={what}", *fields]), progress)
     try:
@@ -110,6 +112,18 @@ def _has_objects(what: str, fields: list[str]) -> bool:
         return False
     has_only_format = all(field.startswith(FORMAT) for field in fields) and len(fields) < 2
     return has_only_format and bool(recognised_formats(path))
+
+
+def _instances_or_classes(what: str) -> "list[Fault]":
+    """Return a note if masks were read as masks of instances and could also be label maps."""
+    from patchword.core.errors import UserError
+    from patchword.data.detection.reading import recognised_formats
+    from patchword.data.faults import Fault
+
+    if recognised_formats(Path(what)) != ("masks",) or not _has_label_maps(what):
+        return []
+    hint = f"if they are classes: `patchword data check segment-images data={what}`"
+    return [Fault(INSTANCES, UserError(f"{what}: each value of a mask is one object", hint=hint))]
 
 
 def _has_label_maps(what: str) -> bool:

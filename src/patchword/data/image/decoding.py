@@ -88,9 +88,16 @@ def check_images(
 
 
 def map_images(
-    files: Sequence[LabelledFile], work: Callable[[Path], Found], faulty: FaultySamples, progress: Progress | None
+    files: Sequence[LabelledFile],
+    work: Callable[[Path], Found],
+    faulty: FaultySamples,
+    progress: Progress | None,
+    kind: str = UNREADABLE,
 ) -> Iterator[Found | None]:
-    """Yield the result of `work` for each image, computed in parallel; a failure is a faulty sample and yields None."""
+    """Yield the result of `work` for each image, computed in parallel; a failure is a faulty sample and yields None.
+
+    kind: the kind of fault under which failures are reported.
+    """
 
     def tried(path: Path) -> Found | UserError:
         try:
@@ -103,7 +110,7 @@ def map_images(
             some = files[start : start + _AT_ONCE]
             for (path, label), found in zip(some, pool.map(tried, (path for path, _ in some)), strict=True):
                 if isinstance(found, UserError):
-                    faulty.add(found, TOO_LARGE if ALLOWING in found.hint else UNREADABLE, label)
+                    faulty.add(found, TOO_LARGE if ALLOWING in found.hint else kind, label)
                 elif is_collecting():
                     warn_image(path)
                 yield None if isinstance(found, UserError) else found

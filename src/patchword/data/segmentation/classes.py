@@ -12,6 +12,7 @@ from patchword.data.segmentation.records import IGNORED, ClassTable, Color
 
 EQUAL_CHANNELS = "a label map with three equal channels, which is read as numbers of classes"
 _FEWEST = 2  # classes
+_SHOWN_COLORS = 12
 
 
 def find_classes(
@@ -32,19 +33,20 @@ def find_classes(
                 expected="the names of classes",
                 got=", ".join(map(str, numbers)),
             )
-        return _checked(where, _colored(where, entries).without(names))
+        return _checked(where, _colored(where, entries, scans).without(names))
     if any(scan.coded for scan in scans):
         warn(EQUAL_CHANNELS, str(where))
     table = _numbered(found, entries, scans, (*found.known.ignored, *numbers))
     return _checked(where, table.without(names))
 
 
-def _colored(where: Path, entries: Sequence[ClassEntry] | None) -> ClassTable:
+def _colored(where: Path, entries: Sequence[ClassEntry] | None, scans: Sequence[ScannedMap]) -> ClassTable:
     """Return the classes of colour-coded maps, whose colours a file must give."""
     if not entries or any(one.color is None for one in entries):
         raise UserError(
             f"{where}: the label maps have colours, and no file names the classes of the colours",
             expected=f"one of {', '.join(CLASS_FILES)} with the colours, e.g. lines such as: 128 64 128 road",
+            hint=f"write a name beside each colour of the label maps: {_occurring_colors(scans)}",
         )
     colors = tuple(one.color for one in entries if one.color is not None)
     values = tuple(red << 16 | green << 8 | blue for red, green, blue in colors)
@@ -52,6 +54,14 @@ def _colored(where: Path, entries: Sequence[ClassEntry] | None) -> ClassTable:
         twice = next(color for color in colors if colors.count(color) > 1)
         raise UserError(f"{where}: two classes have the same colour", got=twice)
     return ClassTable(tuple(one.name for one in entries), values, (), colors, coded=True)
+
+
+def _occurring_colors(scans: Sequence[ScannedMap]) -> str:
+    """Return the first colours that occur, as red, green and blue."""
+    found = sorted({value for scan in scans if scan.coded for value in scan.values})
+    shown = [f"{value >> 16} {value >> 8 & 255} {value & 255}" for value in found[:_SHOWN_COLORS]]
+    more = len(found) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
 
 
 def _numbered(

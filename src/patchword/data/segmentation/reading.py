@@ -24,6 +24,7 @@ from patchword.data.skipping import FaultySamples, read_usable
 
 OTHER_SIZE = "a label map of another size than its image"
 NO_LABELS = "a label map without any pixel of a class"
+NO_MAP = "a label map that cannot be read"
 UNKNOWN = "pixel values that are no class"
 STORED = "an image that EXIF data rotate: its label map has the stored pixels and is rotated with the image"
 SHOWN_UPRIGHT = "an image that EXIF data rotate: its label map is taken as that of the upright image"
@@ -106,7 +107,11 @@ def _scanned(
 ) -> dict[Path, ScannedMap]:
     files = list(dict.fromkeys(one.labels for one in images))
     unreadable = FaultySamples(faulty.where, "label maps")
-    read = zip(files, map_images([(path, "") for path in files], scan_label_map, unreadable, progress), strict=True)
+    read = zip(
+        files,
+        map_images([(path, "") for path in files], scan_label_map, unreadable, progress, kind=NO_MAP),
+        strict=True,
+    )
     return {path: scan for path, scan in read if scan is not None}
 
 

@@ -69,6 +69,10 @@ def test_a_lossy_map(folder):
     Image.open(folder / "masks/000.png").save(folder / "masks/000.jpg")
     (folder / "masks/000.png").unlink()
     assert "000.jpg: a label map in a lossy format" in fault(folder)
+    for path in (folder / "masks").glob("*.png"):
+        path.unlink()
+    Image.new("L", (48, 40)).save(folder / "masks/001.jpg")
+    assert "a label map that cannot be read (2)" in fault(folder)
 
 
 def test_a_photo_is_no_label_map(folder):
@@ -85,7 +89,9 @@ def test_colors_need_names(tmp_path):
     (folder / "label_colors.txt").write_text("110 110 110 ground\n220 30 30 red\n")
     assert "pixels of unknown colours" in fault(folder)
     (folder / "label_colors.txt").unlink()
-    assert "no file names the classes of the colours" in fault(folder)
+    message = fault(folder)
+    assert "no file names the classes of the colours" in message
+    assert "beside each colour of the label maps: 0 0 0, 30 200 40, 40 60 230, 110 110 110, 220 30 30" in message
 
 
 def test_masks_of_0_and_255(tmp_path):

@@ -93,7 +93,12 @@ def _values(file: Path) -> Values:
     try:
         with opened(file) as data, Image.open(data, formats=("PNG",)) as image:
             if image.mode not in ("1", "L", "P", "I", "I;16"):
-                raise UserError(f"{file}: not a mask", expected="one value per pixel", got=f"the mode {image.mode}")
+                raise UserError(
+                    f"{file}: not a mask of instances",
+                    expected="one value per pixel",
+                    got=f"the mode {image.mode}",
+                    hint="colours of classes are label maps: `patchword data check segment-images data=FOLDER`",
+                )
             values = np.asarray(image).astype(np.int64)
             values[(values == _VOID) & (image.mode == "P")] = 0
     except (OSError, SyntaxError) as error:

@@ -8,7 +8,7 @@ from patchword.core.geometry.boxes import pairwise_giou
 from patchword.objectives.detection.queries.hungarian import Floats, Integers, minimal_assignment, minimal_assignments
 
 
-@torch.compiler.disable(reason="the assignment runs on the host")
+@torch.compiler.disable(reason="the assignment runs on the host")  # type: ignore[untyped-decorator]  # torch has no types for it
 @torch.no_grad()
 def match(costs: Tensor, valid: Tensor) -> Tensor:
     """Return the query of each object, (layers, batch, objects); -1 for padding, and for an object without a query.

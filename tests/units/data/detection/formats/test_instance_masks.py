@@ -58,7 +58,7 @@ def test_faulty_masks_are_named(tmp_path):
     ):
         read_detection(tmp_path)
     Image.new("RGB", (WIDTH, HEIGHT)).save(file)
-    with pytest.raises(UserError, match="not a mask: expected one value per pixel, got the mode RGB"):
+    with pytest.raises(UserError, match="not a mask of instances: expected one value per pixel, got the mode RGB"):
         read_detection(tmp_path)
     (tmp_path / "images/a.png").unlink()
     write_values(file, instances())
