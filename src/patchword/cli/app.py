@@ -12,6 +12,7 @@ from patchword.cli.inspection import (
     attention,
     attention_as_convolution,
     landscape,
+    panoptic,
     robustness,
     sharpness,
     windows,
@@ -67,6 +68,7 @@ app.command("evaluate", help=help_of(evaluate.evaluate))(evaluate.evaluate)
 app.command("sharpness", help=help_of(sharpness.sharpness))(sharpness.sharpness)
 app.command("landscape", help=help_of(landscape.landscape))(landscape.landscape)
 app.command("robustness", help=help_of(robustness.robustness))(robustness.robustness)
+app.command("panoptic", help=help_of(panoptic.panoptic))(panoptic.panoptic)
 app.command("predict", help=help_of(predict.predict))(predict.predict)
 app.command("fill", help=help_of(fill.fill))(fill.fill)
 app.command("generate", help=help_of(generate.generate))(generate.generate)

@@ -48,6 +48,7 @@ INNER = {
 VERBS = [
     "attention",
     "robustness",
+    "panoptic",
     "positions",
     "attention-as-convolution",
     "bench",

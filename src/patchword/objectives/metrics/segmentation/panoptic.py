@@ -11,6 +11,7 @@ from patchword.core.errors import UserError
 
 VOID = 0  # segment id of unlabelled pixels
 _MATCH = 0.5  # a pair of segments with a larger IoU matches; there is at most one such pair per segment
+_LARGEST = 2**31  # ids are smaller
 Ids = npt.NDArray[np.integer]
 
 
@@ -32,6 +33,8 @@ class PanopticMap:
     def areas(self) -> dict[int, int]:
         """Return the pixels of each id, void included; an id without a segment is an error."""
         ids, counts = np.unique(self.ids, return_counts=True)
+        if len(ids) and (ids[0] < 0 or ids[-1] >= _LARGEST):
+            raise UserError("ids of segments", expected=f"0 to {_LARGEST - 1:,}", got=[int(ids[0]), int(ids[-1])])
         found = {int(one): int(count) for one, count in zip(ids, counts, strict=True)}
         unknown = [one for one in found if one != VOID and one not in self.segments]
         if unknown:
@@ -130,9 +133,10 @@ def _is_excused(
 
 def _intersections(first: Ids, second: Ids) -> dict[tuple[int, int], int]:
     """Return the pixels of each pair of ids that lie on each other."""
-    pairs = np.stack([first.reshape(-1).astype(np.int64), second.reshape(-1).astype(np.int64)])
-    unique, counts = np.unique(pairs, axis=1, return_counts=True)
-    return {(int(one), int(other)): int(count) for one, other, count in zip(*unique, counts, strict=True)}
+    pairs = first.reshape(-1).astype(np.int64) * _LARGEST + second.reshape(-1)
+    unique, counts = np.unique(pairs, return_counts=True)
+    each = zip(unique // _LARGEST, unique % _LARGEST, counts, strict=True)
+    return {(int(one), int(other)): int(count) for one, other, count in each}
 
 
 def _check(segments: Sequence[Segment], categories: int) -> None:
