@@ -72,3 +72,15 @@ def test_options_of_other_models_are_errors(command):
     code, _, complaint = command("cost", "upernet", "--part", "necks")
     assert code == 2
     assert "no part 'necks'" in complaint
+
+
+def test_verbs_that_have_no_segmenters_refuse_them(command, tmp_path):
+    fields = {"backbone": "resnet-18", "backbone_fields": {"width": 8}, "width": 8, "classes": 3}
+    folder = str(patchword.save(create_segmenter("semantic-fpn", **fields), tmp_path / "maps"))
+    for words in (("attention", folder, "a.png"), ("attention", "upernet", "a.png"), ("windows", folder)):
+        code, _, complaint = command(*words)
+        assert code == 2
+        assert f"{words[1]} is a segmenter: expected an image classifier" in complaint.replace("\n", " ")
+    code, _, complaint = command("windows", "detr")
+    assert code == 2
+    assert "detr is a detector: expected an image classifier" in complaint

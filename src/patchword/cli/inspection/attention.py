@@ -75,6 +75,7 @@ def attention(
         given_too = [f"--{name}" for name, chosen in (*named, ("pair", bool(pair)), ("data", bool(data))) if chosen]
         show_query_attention(model, given, question, given_too, out, as_json, settings, device)
         return
+    _refuse_segmenter(model)
     found = (
         _text(model, given, pair, data, question, device)
         if _is_of_texts(model)
@@ -95,6 +96,14 @@ def _is_detector(model: str) -> bool:
     from patchword.weights.hub.cache import local_path
 
     return model in DETECTORS or (local_path(model).exists() and is_detector(local_path(model)))
+
+
+def _refuse_segmenter(model: str) -> None:
+    from patchword.cli.models.segmenters import is_segmenter
+    from patchword.core.errors import UserError
+
+    if is_segmenter(model):
+        raise UserError(f"{model} is a segmenter", expected="an image classifier, a model of texts, or a DETR")
 
 
 def _is_of_texts(model: str) -> bool:

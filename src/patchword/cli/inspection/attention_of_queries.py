@@ -84,4 +84,6 @@ def _print(found: "ObjectAttention") -> None:
     for one in found.queries:
         box = ", ".join(f"{side:.0f}" for side in one.box)
         table.add_row(str(one.number), one.name, f"{one.score:.2f}", box, f"{float(one.weights.max()):.1%}")
-    console(90).print(table, highlight=False)
+    out, (height, width) = console(90), found.pixels.shape[-2:]
+    out.print(table, highlight=False)
+    out.print(f"boxes, and --at X,Y, are in pixels of the resized image of {width} x {height} (width x height)")

@@ -43,9 +43,15 @@ def windows(
       patchword windows pale-tiny --token 20,30 --out figures
     """
     from patchword.analysis.attention_pattern import attention_patterns, computed_density, density
+    from patchword.cli.models.detectors import is_detector
+    from patchword.cli.models.segmenters import is_segmenter
+    from patchword.core.errors import UserError
     from patchword.reports.attention_pattern import describe, write_windows
 
     fetch_model(model, download)
+    if is_detector(model) or is_segmenter(model):
+        kind = "detector" if is_detector(model) else "segmenter"
+        raise UserError(f"{model} is a {kind}", expected="an image classifier, such as the model of its backbone")
     card = card_of(model, settings)
     found = attention_patterns(card)
     place = _place(token, found[0].grid)

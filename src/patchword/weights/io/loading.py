@@ -118,7 +118,8 @@ class OpenWeights:
         """Return the model in float32 and evaluation mode; `load` describes the overrides."""
         if self.is_detector or self.is_segmenter:
             kind = "detector" if self.is_detector else "segmenter"
-            raise UserError(f"{self.path} has the weights of a {kind}, {self.card.model!r}", expected="another model")
+            expected = "the weights of a classifier or of a model of texts"
+            raise UserError(f"{self.path} has the weights of a {kind}, {self.card.model!r}", expected=expected)
         return build_model(self.source, self.card, overrides, self.path)
 
     def build_detector(self, **overrides: ConfigValue) -> Detector:
