@@ -140,7 +140,7 @@ def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
             raise UserError(
                 f"{folder} was started with another recipe",
                 expected=original,
-                hint="resume with these values, or start a new run with another --name",
+                hint=f"`patchword train {folder} --resume` keeps them; a new run needs another --name",
             )
     check_writable(folder)
 

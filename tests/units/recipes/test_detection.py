@@ -208,6 +208,7 @@ def test_a_tiny_detector_learns():
         (("data=nothing",), "no detection data 'nothing'"),
         (("model=swin-tiny",), "model=atss model.backbone=swin-tiny"),
         (("model=mask-rcn",), "did you mean 'mask-rcnn'"),
+        (("model=upernet",), "patchword train segment-images model=upernet"),
         (("model.backbon=swin-tiny",), "did you mean 'backbone'"),
         (("backbone_weights=nothing",), "nothing at nothing"),
         (("compile=true",), "'compile': detection supports one value"),

@@ -23,7 +23,7 @@ from patchword.recipes.segmentation.task import SegmentationTask, build_task
 from patchword.recipes.train import train
 from patchword.reports.run.kinds import result_lines, write_report
 from patchword.studies.run_models import check_model, cost_of
-from patchword.weights.io.loading import load_segmenter
+from patchword.weights.io.loading import load_segmenter, open_weights
 from support.material import differing, silent
 from support.segmentation.label_maps import COLORS, TINY_UPERNET, write_label_maps
 
@@ -120,6 +120,10 @@ def test_a_run_is_evaluated_and_fine_tuned():
     task = build_task(fine, silent())
     for name, tensor in task.model.state_dict().items():
         assert torch.equal(tensor, segmenter.state_dict()[name]), name
+    weights, names = open_weights("run"), tuple(COLORS)
+    assert weights.trained_outputs(names) == "output layers are kept"
+    assert weights.trained_outputs(names[::-1]) == "output layers of 4 classes with other names are kept"
+    assert weights.trained_outputs(names[:3]) == "new output layers for 3 instead of 4 classes"
     Path("maps/classes.txt").write_text("a\nb\nc\nd\n")
     with pytest.raises(UserError, match="other classes than the model"):
         evaluate(Run(Path("run")), "cpu")
@@ -162,6 +166,7 @@ def test_a_tiny_segmenter_learns():
         (("data=nothing",), "no segmentation data 'nothing'"),
         (("model=swin-tiny",), "model=upernet model.backbone=swin-tiny"),
         (("model=uperne",), "did you mean 'upernet'"),
+        (("model=mask-rcnn",), "patchword train detect-objects model=mask-rcnn"),
         (("model.backbon=swin-tiny",), "did you mean 'backbone'"),
         (("model.crop=64",), "expected crop=N"),
         (("backbone_weights=nothing",), "nothing at nothing"),

@@ -123,7 +123,8 @@ def unknown_values(where: Path, table: ClassTable, values: Sequence[int]) -> Use
         f"{where}: pixel values that are no class",
         expected=f"{low} to {high}, or an ignored value ({', '.join(map(str, table.ignored)) or 'none'})",
         got=shown,
-        hint=f"ignored=[{','.join(map(str, (*table.ignored, *values[:8])))}] leaves these pixels out",
+        hint=f"ignored=[{','.join(map(str, (*table.ignored, *values[:8])))}] leaves these pixels out, "
+        "or the names of the classes are incomplete",
     )
 
 

@@ -12,6 +12,7 @@ from patchword.data.detection.splits import DetectionSplits
 from patchword.layers.dense.detector import Detector
 from patchword.models import REGISTRY
 from patchword.models.detection import DETECTORS, create_detector
+from patchword.models.segmentation import SEGMENTERS
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.weights.hub.cache import local_path
 from patchword.weights.io.backbone_weights import LoadedBackbone, load_backbone
@@ -63,6 +64,8 @@ def plan_detector(recipe: DetectionRecipe) -> DetectorPlan:
     if not path.exists():
         if choice.name in REGISTRY.names():
             hint = f"model=atss model.backbone={choice.name} makes it the backbone of a detector"
+        elif choice.name in SEGMENTERS:
+            hint = f"it is a segmenter: `patchword train segment-images model={choice.name}`"
         else:
             hint = nearest(choice.name, DETECTORS)
         raise UserError(

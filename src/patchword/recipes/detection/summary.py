@@ -24,7 +24,9 @@ def print_summary(
 ) -> None:
     """Print the detector, its weights, the input, the data and the device; warn of frozen random weights."""
     config, parameters = detector.card.config, sum(parameter.numel() for parameter in detector.parameters())
-    weights = "random: training starts from scratch" if plan.weights is None else str(plan.weights.path)
+    weights = "random: training starts from scratch"
+    if plan.weights is not None:
+        weights = f"{plan.weights.path}; {plan.weights.trained_outputs(splits.train.classes)}"
     train = splits.train
     held = f"{len(splits.validation):,} for validation, {len(splits.test):,} for the test"
     outlines = "boxes and masks" if plan.predicts_masks else "boxes"

@@ -10,6 +10,7 @@ import torch
 from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.models import REGISTRY
+from patchword.models.detection import DETECTORS
 from patchword.models.segmentation import SEGMENTERS, create_segmenter
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.weights.hub.cache import local_path
@@ -54,6 +55,8 @@ def plan_segmenter(recipe: SegmentationRecipe) -> SegmenterPlan:
     if not path.exists():
         if choice.name in REGISTRY.names():
             hint = f"model=upernet model.backbone={choice.name} makes it the backbone of a segmenter"
+        elif choice.name in DETECTORS:
+            hint = f"it is a detector: `patchword train detect-objects model={choice.name}`"
         else:
             hint = nearest(choice.name, SEGMENTERS)
         raise UserError(

@@ -122,6 +122,15 @@ class OpenWeights:
             raise UserError(f"{self.path} has the weights of a {kind}, {self.card.model!r}", expected=expected)
         return build_model(self.source, self.card, overrides, self.path)
 
+    def trained_outputs(self, classes: tuple[str, ...]) -> str:
+        """Describe what training for these classes makes of the output layers of a detector or a segmenter."""
+        before = int(self.card.config.get("classes", len(self.card.labels)))
+        if before != len(classes):
+            return f"new output layers for {len(classes):,} instead of {before:,} classes"
+        if self.card.labels and self.card.labels != classes:
+            return f"output layers of {before:,} classes with other names are kept"
+        return "output layers are kept"
+
     def build_detector(self, **overrides: ConfigValue) -> Detector:
         """Return the detector in float32 and evaluation mode; `load` describes the overrides."""
         if not self.is_detector:
