@@ -29,13 +29,13 @@ DETECTORS: Mapping[str, Mapping[str, Any]] = {
     "detr": {
         **{**_ANY, **_IMAGES, **_QUERIES},
         **{"encoder_depth": 3, "decoder_depth": 3, "queries": 30, "max_detections": 30},
+        **dict.fromkeys(("dropout", "attention_dropout", "hidden_dropout"), 0.1),
     },
 }
 SEGMENTERS: Mapping[str, Mapping[str, Any]] = {
     "upernet": {**_ANY, "auxiliary": WIDTH // 2},
     "semantic-fpn": {**_ANY, "hidden": WIDTH // 2},
 }
-RATES: Mapping[str, float] = {}  # learning rates of systems that need another one than that of BUDGET
 MEASURES = (BOX_AP, MASK_AP, ShownMeasure("mean_iou", "mIoU"), ShownMeasure("pixel_accuracy", "pixel accuracy"))
 
 
@@ -68,8 +68,7 @@ def _fields(name: str, about: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that recipes of detectors and segmenters share."""
     backbone, inner = BACKBONES["resnet"]
     model = {"name": name, "backbone": backbone, "backbone_fields": {**INPUT, **inner}, **sizes}
-    rate = RATES.get(name, BUDGET["learning_rate"])
-    return {"about": about, "data": "fashion-mnist-scenes", "model": model, **BUDGET, "learning_rate": rate}
+    return {"about": about, "data": "fashion-mnist-scenes", "model": model, **BUDGET}
 
 
 def in_words(results: Sequence[Result]) -> str:

@@ -118,7 +118,17 @@ def test_the_runs_are_all_systems_on_one_backbone_with_one_budget():
             *(0, "train", 96),
             "",
         )
-        budget = ("data", "max_images", "epochs", "passes", "batch_size", "weight_decay", "warmup", "schedule")
+        budget = (
+            "data",
+            "max_images",
+            "epochs",
+            "passes",
+            "batch_size",
+            "weight_decay",
+            "warmup",
+            "schedule",
+            "learning_rate",
+        )
         assert all(getattr(recipe, field) == getattr(mask_rcnn, field) for field in budget)
         assert recipe.epochs * recipe.passes * recipe.max_images // recipe.batch_size == 750
     assert len(study_over_seeds(study, 3).runs) == 30
