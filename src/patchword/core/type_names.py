@@ -18,6 +18,7 @@ _BOUNDS: dict[type, Callable[[Any], str]] = {
     annotated_types.Ge: lambda bound: f"{bound.ge:,} or more",
     annotated_types.Lt: lambda bound: f"less than {bound.lt:,}",
     annotated_types.Le: lambda bound: f"{bound.le:,} at most",
+    annotated_types.MultipleOf: lambda bound: f"a multiple of {bound.multiple_of:,}",
     annotated_types.MinLen: lambda bound: "not empty",
 }
 

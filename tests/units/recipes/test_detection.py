@@ -84,6 +84,14 @@ def test_frozen_random_weights_are_a_warning():
     assert DETECTORS["atss"].config.frozen is None  # one stage of a ResNet
 
 
+def test_more_objects_than_queries_are_a_warning():
+    small = ("model=detr", "model.backbone=resnet-18", "model.backbone_fields={width: 8}", "model.width=32")
+    small += ("model.encoder_depth=1", "model.decoder_depth=1", "model.min_size=64", "model.max_size=96")
+    warning = "more objects than model.queries=1, the most that can be found per image; the largest number is"
+    assert warning in built("model.queries=1", "model.max_detections=1", model=small)[1]
+    assert "more objects than" not in built("model.queries=20", "model.max_detections=20", model=small)[1]
+
+
 def test_some_of_the_images_are_trained_on_and_padded_to_a_multiple():
     task, printed = built("max_images=5", "pad_multiple=96", model=TINY_MASK_RCNN)
     assert "5 images for training, 2 for validation, 2 for the test" in printed

@@ -166,6 +166,7 @@ def test_a_tiny_segmenter_learns():
         (("data=nothing",), "no segmentation data 'nothing'"),
         (("model=swin-tiny",), "model=upernet model.backbone=swin-tiny"),
         (("model=uperne",), "did you mean 'upernet'"),
+        (("crop=50",), "greater than 0 and a multiple of 32"),
         (("model=mask-rcnn",), "patchword train detect-objects model=mask-rcnn"),
         (("model.backbon=swin-tiny",), "did you mean 'backbone'"),
         (("model.crop=64",), "expected crop=N"),
