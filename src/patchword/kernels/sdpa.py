@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -30,10 +31,9 @@ def sdpa(
 
 
 def without_cudnn(query: Tensor, mask: Tensor | None) -> AbstractContextManager[object]:
-    """Excludes cuDNN's attention where a mask is given.
+    """Excludes cuDNN's attention where a mask is given and gradients are enabled.
 
     At some lengths the gradient of cuDNN's masked attention is NaN on H100 and H200 (PyTorch issue 196678, since 2.11).
-    Inference is suspected, too: at some sizes, DETRs had another loss in evaluation than in training.
     """
-    at_risk = mask is not None and query.is_cuda
+    at_risk = mask is not None and query.is_cuda and torch.is_grad_enabled()
     return sdpa_kernel(_WITHOUT_CUDNN) if at_risk else nullcontext()

@@ -29,9 +29,11 @@ DETECTORS: Mapping[str, Mapping[str, Any]] = {
     "detr": {
         **{**_ANY, **_IMAGES, **_QUERIES},
         **{"encoder_depth": 3, "decoder_depth": 3, "queries": 30, "max_detections": 30},
-        **dict.fromkeys(("dropout", "attention_dropout", "hidden_dropout"), 0.1),
+        **dict.fromkeys(("dropout", "attention_dropout", "hidden_dropout"), 0.0),
     },
 }
+# Settings of systems that learn badly with those of BUDGET.
+TRAINING: Mapping[str, Mapping[str, Any]] = {"detr": {"learning_rate": 2e-4, "clip_norm": 0.1}}
 SEGMENTERS: Mapping[str, Mapping[str, Any]] = {
     "upernet": {**_ANY, "auxiliary": WIDTH // 2},
     "semantic-fpn": {**_ANY, "hidden": WIDTH // 2},
@@ -68,7 +70,7 @@ def _fields(name: str, about: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that recipes of detectors and segmenters share."""
     backbone, inner = BACKBONES["resnet"]
     model = {"name": name, "backbone": backbone, "backbone_fields": {**INPUT, **inner}, **sizes}
-    return {"about": about, "data": "fashion-mnist-scenes", "model": model, **BUDGET}
+    return {"about": about, "data": "fashion-mnist-scenes", "model": model, **BUDGET, **TRAINING.get(name, {})}
 
 
 def in_words(results: Sequence[Result]) -> str:

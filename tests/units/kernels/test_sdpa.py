@@ -24,12 +24,14 @@ def test_padding_is_not_attended_to(batch, queries, keys, learns):
     assert (found.cpu().float() - expected).norm() < 0.02 * expected.norm()
 
 
-def test_cudnn_is_excluded_with_a_mask(monkeypatch):
+def test_cudnn_is_excluded_with_a_mask_and_gradients(monkeypatch):
     chosen = []
     monkeypatch.setattr(module, "sdpa_kernel", lambda kernels: chosen.append(kernels) or torch.no_grad())
-    query = torch.empty(1, 1, 4, 8, device="meta")
+    query, mask = torch.empty(1, 1, 4, 8, device="meta"), torch.ones(4, 4) > 0
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: True))
     module.without_cudnn(query, None)
+    with torch.no_grad():
+        module.without_cudnn(query, mask)
     assert not chosen
-    module.without_cudnn(query, torch.ones(4, 4) > 0)
+    module.without_cudnn(query, mask)
     assert SDPBackend.CUDNN_ATTENTION not in chosen[0]
