@@ -3,7 +3,9 @@
 import json
 
 import patchword
+from patchword.cli.models.segmenters import is_segmenter
 from patchword.models.segmentation import create_segmenter
+from patchword.recipes import find_recipe
 
 TINY = ("--set", "backbone=resnet-18", "--size", "64x96")
 
@@ -84,3 +86,12 @@ def test_verbs_that_have_no_segmenters_refuse_them(command, tmp_path):
     code, _, complaint = command("windows", "detr")
     assert code == 2
     assert "detr is a detector: expected an image classifier" in complaint
+
+
+def test_a_run_that_was_fine_tuned_from_a_folder_is_a_segmenter(tmp_path):
+    recipe = find_recipe("segment-images").with_settings(["model=runs/before"])
+    (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
+    assert is_segmenter(str(tmp_path))
+    recipe = find_recipe("detect-objects").with_settings(["model=runs/before"])
+    (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
+    assert not is_segmenter(str(tmp_path))

@@ -24,8 +24,7 @@ def is_segmenter(model: str) -> bool:
     from patchword.models import REGISTRY
     from patchword.models.detection import DETECTORS
     from patchword.models.segmentation import SEGMENTERS
-    from patchword.pipelines.detection.opening import described_model
-    from patchword.recipes.schema.reading import read_recipe
+    from patchword.pipelines.segmentation import opening
     from patchword.weights.hub.cache import local_path
 
     known = (*REGISTRY.names(), *DETECTORS, *SEGMENTERS)
@@ -34,10 +33,7 @@ def is_segmenter(model: str) -> bool:
     path = local_path(model)
     if not path.exists() and set(get_close_matches(model, known, n=1)) & set(SEGMENTERS):
         raise UserError(f"no model is called {model!r}", hint=f"{nearest(model, known)} (`patchword models` lists all)")
-    if (path / "recipe.yaml").is_file():
-        chosen = getattr(read_recipe(path / "recipe.yaml"), "model", None)
-        return getattr(chosen, "name", None) in SEGMENTERS
-    return described_model(path) in SEGMENTERS
+    return opening.is_segmenter(path)
 
 
 def segmenter_card(model: str, settings: "Iterable[str] | None") -> "Card":
