@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -234,3 +235,25 @@ def test_a_study_knows_the_model_of_a_run_and_its_cost():
     cost = cost_of(Run(Path("run")))
     assert cost.name == "upernet with resnet-18"
     assert cost.parameters == sum(one.numel() for one in load_segmenter("run").parameters())
+
+
+def test_a_run_can_be_trained_again_from_scratch():
+    train(recipe("epochs=1"), Path("runs/first"), silent())
+    again = find_recipe("segment-images").with_settings([*QUICK, "crop=32", "model=runs/first"])
+    task = build_task(again.with_settings(["model.from_scratch=true"]), silent())
+    first = load_segmenter("runs/first").card.config
+    assert {**task.model.card.config, "classes": 4} == {**first, "frozen": 0}
+    assert all(one.requires_grad for one in task.model.parameters())
+
+
+def test_validation_images_without_labels_are_an_error(monkeypatch):
+    task, _ = built()
+    plain = type(task.held.source).sample
+
+    def unlabelled(source, index):
+        found = plain(source, index)
+        return replace(found, labels=torch.full_like(found.labels, 255))
+
+    monkeypatch.setattr(type(task.held.source), "sample", unlabelled)
+    with pytest.raises(UserError, match="the validation images have no labelled pixel"):
+        task.validate()

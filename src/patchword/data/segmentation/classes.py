@@ -36,6 +36,7 @@ def find_classes(
         return _checked(where, _colored(where, entries, scans).without(names))
     if any(scan.coded for scan in scans):
         warn(EQUAL_CHANNELS, str(where))
+    _check_palettes(where, scans)
     table = _numbered(found, entries, scans, (*found.known.ignored, *numbers))
     return _checked(where, table.without(names))
 
@@ -68,9 +69,11 @@ def _numbered(
     found: FoundImages, entries: Sequence[ClassEntry] | None, scans: Sequence[ScannedMap], ignored: tuple[int, ...]
 ) -> ClassTable:
     """Return the classes of maps of numbers."""
-    known = found.known
+    known, shift = found.known, 0
     if entries:
-        shift = known.first if known.names and len(entries) == len(known.names) else 0
+        # A list of the known classes counts from 0; the values of the maps may begin elsewhere (ADE20K: at 1).
+        is_list = known.names and [one.value for one in entries] == list(range(len(known.names)))
+        shift = known.first if is_list else 0
         named = {one.value + shift: one.name for one in entries}
     elif found.ids:
         named = dict(found.ids)
@@ -80,17 +83,32 @@ def _numbered(
         occurring = sorted({value for scan in scans for value in _numbers(scan)} - set(ignored))
         named = {value: f"class_{value}" for value in occurring}
     values = tuple(value for value in named if value not in ignored)
-    colors = {one.value: one.color for one in entries or () if one.color is not None}
+    colors = {one.value + shift: one.color for one in entries or () if one.color is not None}
     return ClassTable(
         tuple(named[value] for value in values),
         values,
         tuple(dict.fromkeys(ignored)),
-        _palette_colors(values, scans) if not colors else tuple(colors[value] for value in values if value in colors),
+        tuple(colors[value] for value in values) if set(values) <= colors.keys() else _palette_colors(values, scans),
     )
 
 
 def _numbers(scan: ScannedMap) -> tuple[int, ...]:
     return tuple(value & 255 for value in scan.values) if scan.coded else scan.values
+
+
+def _check_palettes(where: Path, scans: Sequence[ScannedMap]) -> None:
+    """Raise an error if a number has two colours: the same class has another number in each file then."""
+    known: dict[int, Color] = {}
+    for scan in scans:
+        for value in scan.values if scan.palette else ():
+            color = scan.palette[value] if value < len(scan.palette) else None
+            if color is not None and known.setdefault(value, color) != color:
+                raise UserError(
+                    f"{where}: the label maps have different palettes",
+                    expected="one colour per number in all files",
+                    got=f"the value {value} is {known[value]} in one file and {color} in another",
+                    hint="save all label maps with one palette, or as RGB with a file of the colours (classes.json)",
+                )
 
 
 def _palette_colors(values: Sequence[int], scans: Sequence[ScannedMap]) -> tuple[Color, ...]:

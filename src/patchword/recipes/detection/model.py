@@ -83,7 +83,9 @@ def plan_detector(recipe: DetectionRecipe) -> DetectorPlan:
         )
     name = weights.card.model
     config = {**weights.card.config, **fields}
-    return DetectorPlan(name, fields, _channels(name, config), None if choice.from_scratch else weights)
+    if choice.from_scratch:  # the sizes of the trained one; nothing is frozen, as for any random backbone
+        return DetectorPlan(name, {**config, "frozen": fields.get("frozen", 0)}, _channels(name, config))
+    return DetectorPlan(name, fields, _channels(name, config), weights)
 
 
 def _channels(name: str, fields: Mapping[str, Any]) -> int:

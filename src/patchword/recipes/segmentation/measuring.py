@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 
 import torch
 from torch import Tensor
 
+from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.detection.batches import reading_threads
 from patchword.data.segmentation.records import IGNORED
@@ -49,6 +51,12 @@ class HeldOutLabels:
         """Return the loss, the mean IoU, and further measures."""
         measured = self.measure(segmenter, precision, group)
         scores = measured.scores
+        if isnan(scores.mean_iou):
+            raise UserError(
+                "the validation images have no labelled pixel",
+                expected="a class in at least one of them",
+                hint="ignored= lists the values without a class; another validation= keeps other images",
+            )
         measures = {"pixel_accuracy": scores.pixel_accuracy, "mean_accuracy": scores.mean_accuracy}
         return Validation(measured.loss, scores.mean_iou, measures)
 

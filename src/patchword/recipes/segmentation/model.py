@@ -74,7 +74,9 @@ def plan_segmenter(recipe: SegmentationRecipe) -> SegmenterPlan:
         )
     name = weights.card.model
     config = {**weights.card.config, **fields}
-    return SegmenterPlan(name, fields, _channels(name, config), None if choice.from_scratch else weights)
+    if choice.from_scratch:  # the sizes of the trained one; nothing is frozen, as for any random backbone
+        return SegmenterPlan(name, {**config, "frozen": fields.get("frozen", 0)}, _channels(name, config))
+    return SegmenterPlan(name, fields, _channels(name, config), weights)
 
 
 def _channels(name: str, fields: Mapping[str, Any]) -> int:

@@ -146,3 +146,27 @@ def test_splits_are_disjoint_and_do_not_move(tmp_path):
     values[0, 0] = (values[0, 0] + 1) % 4
     Image.fromarray(values).save(path)
     assert open_splits(str(folder), 0.1).train.fingerprint() != before
+
+
+def test_files_of_ade20k_name_the_values_from_one(tmp_path):
+    one_pair(tmp_path / "images/training/a.jpg", tmp_path / "annotations/training/a.png", ((0, 1), (150, 2)))
+    one_pair(tmp_path / "images/validation/b.jpg", tmp_path / "annotations/validation/b.png", ((0, 1), (1, 2)))
+    by_value = {str(value): f"name {value}" for value in range(1, 151)}
+    listed = [{"name": f"name {n}", "id": n - 1, "color": [n, 0, 0]} for n in range(1, 151)]
+    for content in (by_value, list(by_value.values()), listed):
+        (tmp_path / "classes.json").write_text(json.dumps(content))
+        dataset = read_segmentation(tmp_path)
+        assert labels_of(dataset) == [[255, 0], [149, 1]]
+        assert dataset.table.names[:2] == ("name 1", "name 2")
+    assert dataset.table.colors[:2] == ((1, 0, 0), (2, 0, 0))
+
+
+def test_palettes_that_differ_are_refused(tmp_path):
+    for name, palette in (("a", [0, 0, 0, 255, 0, 0]), ("b", [255, 0, 0, 0, 0, 0])):
+        one_pair(tmp_path / f"images/{name}.jpg", tmp_path / f"masks/{name}.png", ((0, 1), (1, 1)))
+        with Image.open(tmp_path / f"masks/{name}.png") as opened:
+            image = Image.fromarray(np.asarray(opened), "P")
+        image.putpalette(palette)
+        image.save(tmp_path / f"masks/{name}.png")
+    with pytest.raises(UserError, match=r"the value 0 is \(0, 0, 0\) in one file and \(255, 0, 0\) in another"):
+        read_segmentation(tmp_path)
