@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from patchword.analysis.cost.count import input_shape
-from patchword.analysis.cost.detection import SIZE, image_channels, run_parts
+from patchword.analysis.cost.detection import SIZE, run_parts
 from patchword.analysis.cost.segmentation import SIZE as CROP
 from patchword.core.card import Card
 from patchword.layers import DropPath, Pattern, Position
 from patchword.models import REGISTRY
+from patchword.models.dense.backbones import image_channels
 from patchword.models.detection import create_detector
 from patchword.models.segmentation import create_segmenter
 
@@ -54,7 +55,7 @@ def detector_tree(card: Card, size: tuple[int, int] = SIZE) -> Part:
     """Return the tree of a detector's parts, for one image of a height and width. Heads read their most boxes."""
     with torch.device("meta"):
         detector = create_detector(card.model, **card.config).eval()
-        images = torch.empty(1, image_channels(detector), *size)
+        images = torch.empty(1, image_channels(detector.backbone), *size)
         outputs: dict[nn.Module, Any] = {}
         for module in detector.modules():
             module.register_forward_hook(lambda module, _, output: outputs.update({module: output}))
@@ -67,7 +68,7 @@ def segmenter_tree(card: Card, size: tuple[int, int] = CROP) -> Part:
     """Return the tree of a segmenter's parts, for one image of a height and width. The auxiliary head runs, too."""
     with torch.device("meta"):
         segmenter = create_segmenter(card.model, **card.config).eval()
-        images = torch.empty(1, image_channels(segmenter), *size)
+        images = torch.empty(1, image_channels(segmenter.backbone), *size)
         outputs: dict[nn.Module, Any] = {}
         for module in segmenter.modules():
             module.register_forward_hook(lambda module, _, output: outputs.update({module: output}))

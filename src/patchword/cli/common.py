@@ -61,6 +61,12 @@ def console(least: int = 0, quiet: bool = False) -> "Console":
     return Console(soft_wrap=True, width=least) if found.width < least else found
 
 
+def print_lines(values: Iterable[object]) -> None:
+    """Print each value, such as a path, on a line of its own."""
+    for value in values:
+        typer.echo(value)
+
+
 def fetch_model(model: str, download: bool) -> None:
     """Fetch a model of the hub into the cache if it is not there. download: False fetches nothing."""
     if not download:

@@ -20,7 +20,8 @@ from patchword.layers.attention.recording import record_attention
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.queries.box_forms import to_corners, to_pixels
 from patchword.layers.dense.queries.detr import Detr, QueryOutput
-from patchword.recipes.detection.inference import channels_of, resizing
+from patchword.recipes.dense.backbones import channels_of
+from patchword.recipes.detection.inference import resizing
 
 MOST = 6  # queries that are shown
 

@@ -18,6 +18,7 @@ from patchword.layers import Pyramid
 from patchword.layers.heads.image import ClassHead, DistilledHead
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
+from patchword.pipelines.class_names import class_names
 from patchword.pipelines.image_inputs import OneImage, Transform
 from patchword.recipes.text.inference.answers import ClassAnswer
 from patchword.training.step import Precision, autocast
@@ -58,8 +59,7 @@ class ImageEngine:
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the classes; numbers if they have no names."""
-        card = self.model.card
-        return card.labels or tuple(str(number) for number in range(card.config["classes"]))
+        return class_names(self.model.card)
 
     @torch.inference_mode()
     def classify(self, images: Sequence[OneImage], top: int) -> list[ClassAnswer | UserError]:

@@ -20,7 +20,7 @@ from patchword.layers.dense.points.reppoints_detector import RepPointsDetector
 from patchword.layers.dense.queries.sparse_detector import SparseDetector
 from patchword.layers.dense.queries.sparse_head import SparseHead
 from patchword.layers.dense.roi_heads import BoxHead, MaskHead
-from patchword.layers.dense.segmentation.segmenter import Segmenter
+from patchword.models.dense.backbones import image_channels
 from patchword.models.detection import create_detector
 
 SIZE = (800, 1280)  # height and width of the images of published FLOPs
@@ -132,7 +132,7 @@ def count_detector(card: Card, part: str = "", size: tuple[int, int] = SIZE) -> 
     """
     with torch.device("meta"):
         detector = create_detector(card.model, **card.config).eval()
-        images = torch.empty(1, image_channels(detector), *size)
+        images = torch.empty(1, image_channels(detector.backbone), *size)
     names = [name for name, _ in detector.named_modules()]
     if part not in names:
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
@@ -157,15 +157,6 @@ def largest_input(card: Card) -> tuple[int, int]:
 
 def _is_below(name: str, part: str) -> bool:
     return not part or name == part or name.startswith(f"{part}.")
-
-
-def image_channels(detector: Detector | Segmenter) -> int:
-    """Return the channels of the images: those of the first convolution, or of the patch embedding."""
-    for module in detector.backbone.modules():
-        found = getattr(module, "channels", None) or getattr(module, "in_channels", None)
-        if isinstance(found, int):
-            return found
-    raise AssertionError("a backbone reads images")
 
 
 def run_parts(detector: Detector, images: Tensor) -> list[tuple[int, int]]:

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 
 from patchword.analysis.cost.count import Cost, calls_of, module_lines
-from patchword.analysis.cost.detection import PartCost, image_channels
+from patchword.analysis.cost.detection import PartCost
 from patchword.analysis.cost.line import Call, Line
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.segmentation.segmenter import Segmenter
+from patchword.models.dense.backbones import image_channels
 from patchword.models.segmentation import create_segmenter
 
 SIZE = (512, 512)  # height and width of training crops
@@ -71,7 +72,7 @@ def count_segmenter(card: Card, part: str = "", size: tuple[int, int] = SIZE) ->
     """
     with torch.device("meta"):
         segmenter = create_segmenter(card.model, **card.config).eval()
-        images = torch.empty(1, image_channels(segmenter), *size)
+        images = torch.empty(1, image_channels(segmenter.backbone), *size)
     names = [name for name, _ in segmenter.named_modules()]
     if part not in names:
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))

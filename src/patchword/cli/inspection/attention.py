@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Download, Json, Settings, console, fetch_model
+from patchword.cli.common import Device, Download, Json, Settings, console, fetch_model, print_lines
 
 if TYPE_CHECKING:
     from patchword.inspection.attention import ImageAttention
@@ -86,8 +86,7 @@ def attention(
         typer.echo(json.dumps(_record(found, files), indent=2, ensure_ascii=False))
         return
     _print(found)
-    for file in files:
-        typer.echo(file)
+    print_lines(files)
 
 
 def _is_detector(model: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from patchword.cli.common import console, fields_of
+from patchword.cli.common import console, fields_of, print_lines
 
 if TYPE_CHECKING:
     from patchword.inspection.attention_objects import ObjectAttention
@@ -42,8 +42,7 @@ def show_query_attention(
         typer.echo(json.dumps(_record(found, files), indent=2, ensure_ascii=False))
         return
     _print(found)
-    for file in files:
-        typer.echo(file)
+    print_lines(files)
 
 
 def _opened(model: str, settings: list[str] | None, device: str) -> "DetectionEngine":

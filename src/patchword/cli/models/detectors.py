@@ -1,7 +1,7 @@
 """Detectors in the verbs about models: found by name or in a saved folder, listed, and counted."""
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -51,45 +51,22 @@ def detector_card(model: str, settings: "Iterable[str] | None") -> "Card":
 
 def detector_rows(pattern: str) -> list[dict[str, Any]]:
     """Return the detectors that match a shell pattern, with counts for their default backbone."""
-    from fnmatch import fnmatchcase
-
     from patchword.analysis.cost.detection import count_detector
+    from patchword.cli.models.dense_families import family_rows
     from patchword.models.detection import DETECTORS
 
-    rows = []
-    for name, family in DETECTORS.items():
-        if fnmatchcase(name, pattern):
-            cost = count_detector(detector_card(name, ()))
-            rows.append(
-                {
-                    "name": name,
-                    "title": family.title,
-                    "backbone": family.config.backbone,
-                    "parameters": cost.parameters,
-                    "macs": cost.macs,
-                    "input": list(cost.input[1:]),
-                    "paper": family.paper,
-                }
-            )
-    return rows
+    return family_rows(DETECTORS, pattern, detector_card, count_detector)
 
 
 def print_detectors(rows: "list[dict[str, Any]]") -> None:
     """Print the table of detectors."""
-    from rich.table import Table
+    from patchword.cli.models.dense_families import print_families
 
     caption = (
         "Detectors take any image model as their backbone: --set backbone=swin-tiny. MACs: 1,000 boxes through each "
         "box head, 100 through each mask head"
     )
-    table = Table(title="detectors", title_justify="left", caption=caption, caption_justify="left")
-    for title in ("model", "default backbone", "parameters", "MACs", "input", "paper"):
-        table.add_column(title, justify="right" if title in ("parameters", "MACs", "input") else "left", no_wrap=True)
-    for row in rows:
-        size = " x ".join(str(side) for side in row["input"])
-        counts = f"{row['parameters']:,}", f"{row['macs']:,}"
-        table.add_row(row["name"], row["backbone"], *counts, size, row["paper"])
-    console(120).print(table)
+    print_families("detectors", caption, rows)
 
 
 def show_detector_cost(
@@ -109,15 +86,9 @@ def print_detector_cost(out: "Console", found: "DetectorCost", steps: bool) -> N
     """Print the cost of a detector: parts or steps, anchors, numbers of boxes, sums."""
     from patchword.analysis.cost import CONVENTION
     from patchword.analysis.cost.detection import CONVENTION as OF_DETECTORS
-    from patchword.cli.models.cost_steps import print_steps
+    from patchword.cli.models.dense_families import print_parts
 
-    size = " x ".join(str(side) for side in found.input)
-    where = f", {found.part}" if found.part else ""
-    out.print(f"[bold]{found.model}[/bold], backbone {found.backbone}{where}, input {size}\n", highlight=False)
-    if steps:
-        print_steps(out, found)
-    print_rows(out, found.parts(), "part")
-    print_rows(out, [*found.sections(), ("total", found.macs, found.parameters)], "sum")
+    print_parts(out, found, steps)
     if found.anchors:
         out.print(f"  anchors: {sum(one.count for one in found.anchors):,}", highlight=False)
     for one in found.anchors:
@@ -127,13 +98,3 @@ def print_detector_cost(out: "Console", found: "DetectorCost", steps: bool) -> N
     if found.masks:
         out.print(f"  boxes through each mask head: {found.masks:,} (detections per image)", highlight=False)
     out.print(f"\n[dim]MACs: {CONVENTION}\n{OF_DETECTORS}[/dim]", highlight=False)
-
-
-def print_rows(out: "Console", rows: Any, title: str) -> None:
-    """Print rows of (name, MACs, parameters)."""
-    names = [row[0] for row in cast("list[tuple[str, int, int]]", rows)]
-    width = max(map(len, [title, *names])) + 2
-    out.print(f"  {title:<{width}}{'MACs':>18}{'parameters':>16}", highlight=False)
-    for name, macs, parameters in rows:
-        out.print(f"  {name:<{width}}{macs:>18,}{parameters:>16,}", highlight=False)
-    out.print()

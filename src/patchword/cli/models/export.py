@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
@@ -76,13 +76,14 @@ def export(
         FORMATS[suffix].require()
     sides, count = read_size(size), _batch(batch)
     fetch_model(model, download)
+    limits = _Limits(sides, count, tolerance)
     if is_segmenter(model):
-        _export_segmenter(model, settings, onnx, program or int8, sides, count, tolerance, classes)
+        _export_segmenter(model, settings, _only_onnx(model, "segmenter", onnx, program or int8), limits, classes)
         return
     if classes:
         raise UserError("--class-map is for segmenters", got=model)
     if is_detector(model):
-        _export_detector(model, settings, onnx, program or int8, sides, count, tolerance)
+        _export_detector(model, settings, _only_onnx(model, "detector", onnx, program or int8), limits)
         return
     found, remarks, out = model_of(model, settings), {}, console()
     if int8 and (program or REGISTRY.reads_images(found.card.model)):
@@ -100,22 +101,28 @@ def export(
         _print(out, write(found, path, size=sides, batch=count, int8=int8, tolerance=tolerance, remarks=remarks))
 
 
-def _export_detector(
-    model: str,
-    settings: "Iterable[str] | None",
-    path: Path | None,
-    other: object,
-    size: tuple[int, int] | None,
-    batch: int | None,
-    tolerance: float | None,
-) -> None:
+class _Limits(NamedTuple):
+    """Size of the images, batch size and tolerance of an exported detector or segmenter; None for the default."""
+
+    size: tuple[int, int] | None
+    batch: int | None
+    tolerance: float | None
+
+
+def _only_onnx(model: str, kind: str, path: Path | None, other: object) -> Path:
+    """Return the path of the ONNX file; another format, or --int8, is an error."""
     from patchword.core.errors import UserError
+
+    if path is None or other:
+        raise UserError(f"{model!r} is a {kind}", expected="--onnx FILE.onnx alone, without --torch and --int8")
+    return path
+
+
+def _export_detector(model: str, settings: "Iterable[str] | None", path: Path, limits: _Limits) -> None:
     from patchword.models.detection import DETECTORS, create_detector
     from patchword.weights import load
     from patchword.weights.export.detection import export_detector, spread_scores
 
-    if path is None or other:
-        raise UserError(f"{model!r} is a detector", expected="--onnx FILE.onnx alone, without --torch and --int8")
     overrides, remarks, out = fields_of(settings or ()), {}, console()
     if model not in DETECTORS:
         detector = cast(Any, load(model, **overrides))
@@ -125,26 +132,14 @@ def _export_detector(
         remarks["weights"] = "random"
         out.print(f"{model} is a registry name, so its weights are random; a saved detector has trained weights")
     out.print(f"exporting {detector.card.model}: a minute or two on a free core", highlight=False, markup=False)
-    _print(out, export_detector(detector, path, size=size, batch=batch, tolerance=tolerance, remarks=remarks))
+    _print(out, export_detector(detector, path, remarks=remarks, **limits._asdict()))
 
 
-def _export_segmenter(
-    model: str,
-    settings: "Iterable[str] | None",
-    path: Path | None,
-    other: object,
-    size: tuple[int, int] | None,
-    batch: int | None,
-    tolerance: float | None,
-    classes: bool,
-) -> None:
-    from patchword.core.errors import UserError
+def _export_segmenter(model: str, settings: "Iterable[str] | None", path: Path, limits: _Limits, classes: bool) -> None:
     from patchword.models.segmentation import SEGMENTERS, create_segmenter
     from patchword.weights import load_segmenter
     from patchword.weights.export.segmentation import export_segmenter
 
-    if path is None or other:
-        raise UserError(f"{model!r} is a segmenter", expected="--onnx FILE.onnx alone, without --torch and --int8")
     overrides, remarks, out = fields_of(settings or ()), {}, console()
     if model not in SEGMENTERS:
         segmenter = load_segmenter(model, **overrides)
@@ -153,16 +148,8 @@ def _export_segmenter(
         remarks["weights"] = "random"
         out.print(f"{model} is a registry name, so its weights are random; a saved segmenter has trained weights")
     out.print(f"exporting {segmenter.card.model}: a minute or two on a free core", highlight=False, markup=False)
-    done = export_segmenter(
-        segmenter,
-        path,
-        size=size,
-        batch=batch,
-        output="classes" if classes else "logits",
-        tolerance=tolerance,
-        remarks=remarks,
-    )
-    _print(out, done)
+    output: Literal["classes", "logits"] = "classes" if classes else "logits"
+    _print(out, export_segmenter(segmenter, path, output=output, remarks=remarks, **limits._asdict()))
 
 
 def read_size(text: str) -> tuple[int, int] | None:

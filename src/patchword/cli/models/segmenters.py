@@ -52,45 +52,22 @@ def segmenter_card(model: str, settings: "Iterable[str] | None") -> "Card":
 
 def segmenter_rows(pattern: str) -> list[dict[str, Any]]:
     """Return the segmenters that match a shell pattern, with counts for their default backbone."""
-    from fnmatch import fnmatchcase
-
     from patchword.analysis.cost.segmentation import count_segmenter
+    from patchword.cli.models.dense_families import family_rows
     from patchword.models.segmentation import SEGMENTERS
 
-    rows = []
-    for name, family in SEGMENTERS.items():
-        if fnmatchcase(name, pattern):
-            cost = count_segmenter(segmenter_card(name, ()))
-            rows.append(
-                {
-                    "name": name,
-                    "title": family.title,
-                    "backbone": family.config.backbone,
-                    "parameters": cost.parameters,
-                    "macs": cost.macs,
-                    "input": list(cost.input[1:]),
-                    "paper": family.paper,
-                }
-            )
-    return rows
+    return family_rows(SEGMENTERS, pattern, segmenter_card, count_segmenter)
 
 
 def print_segmenters(rows: "list[dict[str, Any]]") -> None:
     """Print the table of segmenters."""
-    from rich.table import Table
+    from patchword.cli.models.dense_families import print_families
 
     caption = (
         "Segmenters take any image model as their backbone: --set backbone=swin-tiny. MACs without the auxiliary head, "
         "which runs in training only"
     )
-    table = Table(title="segmenters", title_justify="left", caption=caption, caption_justify="left")
-    for title in ("model", "default backbone", "parameters", "MACs", "input", "paper"):
-        table.add_column(title, justify="right" if title in ("parameters", "MACs", "input") else "left", no_wrap=True)
-    for row in rows:
-        size = " x ".join(str(side) for side in row["input"])
-        counts = f"{row['parameters']:,}", f"{row['macs']:,}"
-        table.add_row(row["name"], row["backbone"], *counts, size, row["paper"])
-    console(120).print(table)
+    print_families("segmenters", caption, rows)
 
 
 def show_segmenter_cost(
@@ -110,14 +87,7 @@ def print_segmenter_cost(out: "Console", found: "SegmenterCost", steps: bool) ->
     """Print the cost of a segmenter: parts or steps, and sums."""
     from patchword.analysis.cost import CONVENTION
     from patchword.analysis.cost.segmentation import CONVENTION as OF_SEGMENTERS
-    from patchword.cli.models.cost_steps import print_steps
-    from patchword.cli.models.detectors import print_rows
+    from patchword.cli.models.dense_families import print_parts
 
-    size = " x ".join(str(side) for side in found.input)
-    where = f", {found.part}" if found.part else ""
-    out.print(f"[bold]{found.model}[/bold], backbone {found.backbone}{where}, input {size}\n", highlight=False)
-    if steps:
-        print_steps(out, found)
-    print_rows(out, found.parts(), "part")
-    print_rows(out, [*found.sections(), ("total", found.macs, found.parameters)], "sum")
+    print_parts(out, found, steps)
     out.print(f"[dim]MACs: {CONVENTION}\n{OF_SEGMENTERS}[/dim]", highlight=False)

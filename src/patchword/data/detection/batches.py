@@ -1,9 +1,7 @@
 """Batches of detection data in the order of an epoch, read by threads while the model trains."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from os import cpu_count
 
 import torch
 from torch import Tensor
@@ -13,39 +11,30 @@ from patchword.core.device import to_device
 from patchword.core.geometry.objects import Targets
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.detection.collate import MULTIPLE, DetectionBatch, collate, normalize_padded
+from patchword.data.detection.reading_ahead import BatchPart, ImageBatch, epoch_parts, read_ahead
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.sources import DetectionSource
 from patchword.data.detection.transforms.chain import Transform
 from patchword.data.detection.transforms.draws import SampleDraws
-from patchword.data.randomness import order, uniform
+from patchword.data.randomness import uniform
 
-_AHEAD = 3  # batches that are read while one is trained on
 _KEYS = 600  # first purpose of the random keys of samplers
 _BOXES = 1 << 24  # more than the boxes of an image
 
 
 @dataclass(frozen=True, eq=False)
-class ObjectBatch:
+class ObjectBatch(ImageBatch):
     """Images and their objects on the device.
 
     images: (batch, channels, height, width), normalized and padded. samples: (batch,), their indices in the data set.
     seed: of the run. pass_: number of the pass over the data. group: the processes that share the batch.
     """
 
-    images: Tensor
     targets: Targets
     samples: Tensor
     seed: int
     pass_: int
     group: WorkSharing = SINGLE
-
-    @property
-    def weight(self) -> int:
-        return len(self.images)
-
-    @property
-    def device(self) -> torch.device:
-        return self.images.device
 
     def split(self, parts: int) -> list["ObjectBatch"]:
         pieces = zip(self.images.chunk(parts), self.samples.chunk(parts), strict=True)
@@ -88,11 +77,8 @@ class DetectionBatches:
     def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[ObjectBatch]:
         """Yield this process's part of the batches of one epoch, from number `first`; an incomplete last batch is
         dropped."""
-        steps = self.steps_per_epoch() // self.passes
         passes = range(epoch * self.passes, (epoch + 1) * self.passes)
-        ordered = ((one, order(seed, one, len(self.source)).split(self.size)[:steps]) for one in passes)
-        parts = [(one, group.share(part)) for one, whole in ordered for part in whole]
-        return self._batches(parts[first:], seed, group)
+        return self._batches(epoch_parts(len(self.source), self.size, passes, seed, group, first), seed, group)
 
     def whole(self) -> Iterator[ObjectBatch]:
         """Yield batches of every image once, in order."""
@@ -117,31 +103,11 @@ class DetectionBatches:
             pixels = pixels.contiguous(memory_format=torch.channels_last)  # the faster layout of convolutions
         return ObjectBatch(pixels, targets, index, 0, 0)
 
-    def _batches(self, parts: Sequence[tuple[int, Tensor]], seed: int, group: WorkSharing) -> Iterator[ObjectBatch]:
+    def _batches(self, parts: Sequence[BatchPart], seed: int, group: WorkSharing) -> Iterator[ObjectBatch]:
         """Yield batches. parts: the number of the pass and the samples of each batch."""
-        # One thread per batch joins samples that the other threads read; each computes with one core.
-        with reading_threads() as readers, reading_threads(_AHEAD) as joiners:
 
-            def read(one: int, index: int) -> Sample:
-                return self.transform(self.source.sample(index), SampleDraws(seed, one, index))
+        def read(one: int, index: int) -> Sample:
+            return self.transform(self.source.sample(index), SampleDraws(seed, one, index))
 
-            def join(reads: Sequence[Future[Sample]]) -> DetectionBatch:
-                return self._joined([future.result() for future in reads])
-
-            def submit(one: int, part: Tensor) -> Future[DetectionBatch]:
-                return joiners.submit(join, [readers.submit(read, one, index) for index in part.tolist()])
-
-            pending = [submit(*part) for part in parts[:_AHEAD]]
-            try:
-                for number, (one, part) in enumerate(parts):
-                    joined = pending.pop(0).result()
-                    pending += [submit(*later) for later in parts[number + _AHEAD : number + _AHEAD + 1]]
-                    yield replace(self._on_device(joined, part), seed=seed, pass_=one, group=group)
-            finally:
-                for pool in (joiners, readers):
-                    pool.shutdown(wait=False, cancel_futures=True)
-
-
-def reading_threads(count: int | None = None) -> ThreadPoolExecutor:
-    """Return threads that compute with one core each. count: None for one thread per core."""
-    return ThreadPoolExecutor(count or cpu_count() or 1, initializer=torch.set_num_threads, initargs=(1,))
+        for (one, part), joined in zip(parts, read_ahead(parts, read, self._joined), strict=True):
+            yield replace(self._on_device(joined, part), seed=seed, pass_=one, group=group)

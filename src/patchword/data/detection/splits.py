@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.data.detection.checking import read_usable_detection
-from patchword.data.detection.records import AnnotatedImage, DetectionDataset
+from patchword.data.detection.records import DetectionDataset
 from patchword.data.detection.sources import SCENES, DetectionSource, FileSource, open_scenes
 from patchword.data.faults import Fault
-from patchword.data.image.splits import Part, Split, has_validation, held_out, in_split
+from patchword.data.image.splits import Split, in_split_by_name
 from patchword.data.progress import Progress
 
 
@@ -57,25 +54,9 @@ def open_splits(
 
 def split_images(dataset: DetectionDataset, part: Split, validation: float) -> DetectionDataset:
     """Return the images of one split, as `open_splits` defines it."""
-    given = [image.split for image in dataset.images]
-    labels, keys = torch.zeros(len(given), dtype=torch.long), _keys(dataset.images)
-
-    def chosen(name: Part) -> Tensor:
-        return in_split(str(dataset.where), name, given, labels, keys)
-
-    if part == "test" or has_validation(given):
-        kept = chosen(part)
-    else:
-        train = chosen("train").nonzero()[:, 0]
-        aside = held_out(labels[train], keys[train], validation)
-        kept = torch.zeros(len(given), dtype=torch.bool)
-        kept[train] = aside if part == "validation" else ~aside
+    given, names = [image.split for image in dataset.images], [image.image.name for image in dataset.images]
+    kept = in_split_by_name(str(dataset.where), part, given, names, validation)
     return replace(dataset, images=tuple(dataset.images[index] for index in np.flatnonzero(kept.numpy())))
-
-
-def _keys(images: Sequence[AnnotatedImage]) -> Tensor:
-    """Return a number per image that depends on its file name alone, so that more images move no image."""
-    return torch.tensor([crc32(image.image.name.encode()) for image in images])
 
 
 _SPLITS: tuple[Split, ...] = ("train", "validation", "test")

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,30 @@ MOST_BYTES = 2 << 30  # of all samples of a split that are kept
 _PROBED = 16  # evenly spaced samples that the size of all is estimated from
 
 
+class NamedImages(Protocol):
+    """What sources of detection and segmentation data have in common."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def file(self, index: int) -> str: ...
+
+    def fingerprint(self) -> str: ...
+
+
+S = TypeVar("S", bound=NamedImages)
+
+
 @dataclass(frozen=True, eq=False)
-class WrappedSource:
+class Wrapped(Generic[S]):
     """The same images as another source; subclasses change some of it."""
 
-    source: DetectionSource
+    source: S
 
     @property
     def name(self) -> str:
@@ -29,18 +49,8 @@ class WrappedSource:
     def classes(self) -> tuple[str, ...]:
         return self.source.classes
 
-    @property
-    def has_masks(self) -> bool:
-        return self.source.has_masks
-
     def __len__(self) -> int:
         return len(self.source)
-
-    def sample(self, index: int) -> Sample:
-        return self.source.sample(self._index(index))
-
-    def areas(self, index: int) -> NDArray[np.float64]:
-        return self.source.areas(self._index(index))
 
     def file(self, index: int) -> str:
         return self.source.file(self._index(index))
@@ -51,6 +61,21 @@ class WrappedSource:
     def _index(self, index: int) -> int:
         """Return the index of an image in the wrapped source."""
         return index
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedSource(Wrapped[DetectionSource]):
+    """The same images and objects as another source; subclasses change some of it."""
+
+    @property
+    def has_masks(self) -> bool:
+        return self.source.has_masks
+
+    def sample(self, index: int) -> Sample:
+        return self.source.sample(self._index(index))
+
+    def areas(self, index: int) -> NDArray[np.float64]:
+        return self.source.areas(self._index(index))
 
 
 @dataclass(frozen=True, eq=False)

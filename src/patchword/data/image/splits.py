@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -47,6 +48,25 @@ def in_split(name: str, part: Part, given: Sequence[Split | None], labels: Tenso
                 hint="give each class more images, or set the split of each image",
             )
     return {"train": in_train, "validation": in_validation, "test": in_test}[part]
+
+
+def in_split_by_name(
+    where: str, part: Split, given: Sequence[Split | None], names: Sequence[str], validation: float
+) -> Tensor:
+    """Return (images,) True for the images of a split. Which images are held out depends on their names alone.
+
+    given: the splits that the files define. validation: fraction of the training images that is held out if the files
+    have no validation split.
+    """
+    labels = torch.zeros(len(given), dtype=torch.long)
+    keys = torch.tensor([crc32(name.encode()) for name in names])
+    if part == "test" or has_validation(given):
+        return in_split(where, part, given, labels, keys)
+    train = in_split(where, "train", given, labels, keys).nonzero()[:, 0]
+    aside = held_out(labels[train], keys[train], validation)
+    kept = torch.zeros(len(given), dtype=torch.bool)
+    kept[train] = aside if part == "validation" else ~aside
+    return kept
 
 
 def held_out(labels: Tensor, keys: Tensor, fraction: float, purpose: int = 12) -> Tensor:

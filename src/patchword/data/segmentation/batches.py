@@ -1,7 +1,6 @@
 """Batches of images with label maps in the order of an epoch, read by threads while the model trains."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,39 +9,27 @@ from torch import Tensor
 
 from patchword.core.card import Normalization
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.detection.batches import reading_threads
 from patchword.data.detection.collate import MULTIPLE, normalize_padded
+from patchword.data.detection.reading_ahead import BatchPart, ImageBatch, epoch_parts, read_ahead
 from patchword.data.detection.transforms.draws import SampleDraws
 from patchword.data.detection.transforms.geometry import rounded_up
-from patchword.data.randomness import order
 from patchword.data.segmentation.records import IGNORED
 from patchword.data.segmentation.samples import LabelledSample
 from patchword.data.segmentation.sources import SegmentationSource
 from patchword.data.segmentation.transforms.label_transforms import LabelTransform
 
-_AHEAD = 3  # batches that are read while one is trained on
-
 
 @dataclass(frozen=True, eq=False)
-class LabelBatch:
+class LabelBatch(ImageBatch):
     """Images and label maps on the device.
 
     images: (batch, channels, height, width), normalized and padded. labels: (batch, height, width) uint8, IGNORED in
     the padding. samples: (batch,), their indices in the data set. group: the processes that share the batch.
     """
 
-    images: Tensor
     labels: Tensor
     samples: Tensor
     group: WorkSharing = SINGLE
-
-    @property
-    def weight(self) -> int:
-        return len(self.images)
-
-    @property
-    def device(self) -> torch.device:
-        return self.images.device
 
     def split(self, parts: int) -> list["LabelBatch"]:
         pieces = zip(self.images.chunk(parts), self.labels.chunk(parts), self.samples.chunk(parts), strict=True)
@@ -95,11 +82,8 @@ class LabelBatches:
     def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[LabelBatch]:
         """Yield this process's part of the batches of one epoch, from number `first`; an incomplete last batch is
         dropped."""
-        steps = self.steps_per_epoch() // self.passes
         passes = range(epoch * self.passes, (epoch + 1) * self.passes)
-        ordered = ((one, order(seed, one, len(self.source)).split(self.size)[:steps]) for one in passes)
-        parts = [(one, group.share(part)) for one, whole in ordered for part in whole]
-        return self._batches(parts[first:], seed, group)
+        return self._batches(epoch_parts(len(self.source), self.size, passes, seed, group, first), seed, group)
 
     def _on_device(self, joined: JoinedSamples, index: Tensor, group: WorkSharing) -> LabelBatch:
         images, labels, sizes = (
@@ -110,27 +94,15 @@ class LabelBatches:
             pixels = pixels.contiguous(memory_format=torch.channels_last)  # the faster layout of convolutions
         return LabelBatch(pixels, labels, index, group)
 
-    def _batches(self, parts: Sequence[tuple[int, Tensor]], seed: int, group: WorkSharing) -> Iterator[LabelBatch]:
+    def _batches(self, parts: Sequence[BatchPart], seed: int, group: WorkSharing) -> Iterator[LabelBatch]:
         """Yield batches. parts: the number of the pass and the samples of each batch."""
-        # One thread per batch joins samples that the other threads read; each computes with one core.
-        with reading_threads() as readers, reading_threads(_AHEAD) as joiners:
 
-            def read(one: int, index: int) -> LabelledSample:
-                return self.transform(self.source.sample(index), SampleDraws(seed, one, index))
+        def read(one: int, index: int) -> LabelledSample:
+            return self.transform(self.source.sample(index), SampleDraws(seed, one, index))
 
-            def join(reads: Sequence[Future[LabelledSample]]) -> JoinedSamples:
-                joined = join_samples([future.result() for future in reads], self.side)
-                return joined.pinned() if self.device.type == "cuda" else joined
+        def join(samples: Sequence[LabelledSample]) -> JoinedSamples:
+            joined = join_samples(samples, self.side)
+            return joined.pinned() if self.device.type == "cuda" else joined
 
-            def submit(one: int, part: Tensor) -> Future[JoinedSamples]:
-                return joiners.submit(join, [readers.submit(read, one, index) for index in part.tolist()])
-
-            pending = [submit(*part) for part in parts[:_AHEAD]]
-            try:
-                for number, (_, part) in enumerate(parts):
-                    joined = pending.pop(0).result()
-                    pending += [submit(*later) for later in parts[number + _AHEAD : number + _AHEAD + 1]]
-                    yield self._on_device(joined, part, group)
-            finally:
-                for pool in (joiners, readers):
-                    pool.shutdown(wait=False, cancel_futures=True)
+        for (_, part), joined in zip(parts, read_ahead(parts, read, join), strict=True):
+            yield self._on_device(joined, part, group)

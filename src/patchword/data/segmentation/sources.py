@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.data.detection.sources import SceneSource
+from patchword.data.detection.wrapping import Wrapped
 from patchword.data.randomness import order
 from patchword.data.segmentation.records import Color, SegmentationDataset
 from patchword.data.segmentation.samples import LabelledSample, load_sample
@@ -85,52 +86,28 @@ class FileSource:
 
 
 @dataclass(frozen=True, eq=False)
-class SceneLabels:
+class SceneLabels(Wrapped[SceneSource]):
     """Generated scenes with their semantic labels; the background is the last class."""
-
-    scenes: SceneSource
-
-    @property
-    def name(self) -> str:
-        return self.scenes.name
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return (*self.scenes.classes, BACKGROUND)
+        return (*self.source.classes, BACKGROUND)
 
     @property
     def colors(self) -> tuple[Color, ...]:
         return ()
 
-    def __len__(self) -> int:
-        return len(self.scenes)
-
     def sample(self, index: int) -> LabelledSample:
-        scene = self.scenes.scene(index)
-        pixels = torch.from_numpy(scene.pixels)[None].expand(self.scenes.channels, -1, -1).contiguous()
+        scene = self.source.scene(index)
+        pixels = torch.from_numpy(scene.pixels)[None].expand(self.source.channels, -1, -1).contiguous()
         return LabelledSample(pixels, torch.from_numpy(scene.semantic).to(torch.uint8))
-
-    def file(self, index: int) -> str:
-        return self.scenes.file(index)
-
-    def fingerprint(self) -> str:
-        return self.scenes.fingerprint()
 
 
 @dataclass(frozen=True, eq=False)
-class SubsetSource:
+class SubsetSource(Wrapped[SegmentationSource]):
     """Some images of a source. chosen: their indices."""
 
-    source: SegmentationSource
     chosen: Sequence[int]
-
-    @property
-    def name(self) -> str:
-        return self.source.name
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self.source.classes
 
     @property
     def colors(self) -> tuple[Color, ...]:
@@ -140,13 +117,13 @@ class SubsetSource:
         return len(self.chosen)
 
     def sample(self, index: int) -> LabelledSample:
-        return self.source.sample(self.chosen[index])
-
-    def file(self, index: int) -> str:
-        return self.source.file(self.chosen[index])
+        return self.source.sample(self._index(index))
 
     def fingerprint(self) -> str:
         return hashlib.sha256((self.source.fingerprint() + repr(tuple(self.chosen))).encode()).hexdigest()
+
+    def _index(self, index: int) -> int:
+        return self.chosen[index]
 
 
 class CachedSource(SubsetSource):

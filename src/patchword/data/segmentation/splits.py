@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from patchword.core.errors import UserError, nearest
 from patchword.data.detection.sources import SCENES, open_scenes
 from patchword.data.faults import Fault
-from patchword.data.image.splits import Part, Split, has_validation, held_out, in_split
+from patchword.data.image.splits import Split, in_split_by_name
 from patchword.data.progress import Progress
 from patchword.data.segmentation.reading import Ignored, read_usable_segmentation
 from patchword.data.segmentation.records import IGNORED, SegmentationDataset
@@ -60,21 +57,8 @@ def open_splits(
 
 def split_images(dataset: SegmentationDataset, part: Split, validation: float) -> SegmentationDataset:
     """Return the images of one split, as `open_splits` defines it."""
-    given = [one.split for one in dataset.images]
-    labels = torch.zeros(len(given), dtype=torch.long)
-    # A number per image that depends on its file name alone, so that more images move no image.
-    keys = torch.tensor([crc32(one.image.name.encode()) for one in dataset.images])
-
-    def chosen(name: Part) -> Tensor:
-        return in_split(str(dataset.where), name, given, labels, keys)
-
-    if part == "test" or has_validation(given):
-        kept = chosen(part)
-    else:
-        train = chosen("train").nonzero()[:, 0]
-        aside = held_out(labels[train], keys[train], validation)
-        kept = torch.zeros(len(given), dtype=torch.bool)
-        kept[train] = aside if part == "validation" else ~aside
+    given, names = [one.split for one in dataset.images], [one.image.name for one in dataset.images]
+    kept = in_split_by_name(str(dataset.where), part, given, names, validation)
     images = tuple(dataset.images[index] for index in np.flatnonzero(kept.numpy()))
     if not images:
         raise UserError(

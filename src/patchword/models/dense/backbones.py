@@ -1,5 +1,7 @@
 """Models of the registry as backbones of detectors and segmenters."""
 
+from torch import nn
+
 from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.layers.convolution.blocks import ConvStage
@@ -53,6 +55,15 @@ def prepare(backbone: Backbone, c: DenseConfig) -> None:
 def stages_of(backbone: DenseBackbone) -> Backbone:
     """Return the stages of the registry's model inside a backbone."""
     return backbone if isinstance(backbone, Backbone) else backbone.backbone
+
+
+def image_channels(backbone: nn.Module) -> int:
+    """Return the channels of the images: those of the first convolution, or of the patch embedding."""
+    for module in backbone.modules():
+        found = getattr(module, "channels", None) or getattr(module, "in_channels", None)
+        if isinstance(found, int):
+            return found
+    raise AssertionError("a backbone reads images")
 
 
 def pixel_normalization(c: DenseConfig) -> Normalization:

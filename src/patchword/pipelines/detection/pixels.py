@@ -1,5 +1,8 @@
 """The pixels of an image that a user gives, in its own size."""
 
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +30,20 @@ def image_pixels(given: OneImage, channels: int = 3) -> Tensor:
     """Return uint8 pixels (channels, height, width)."""
     array = np.array(upright_image(given, channels))
     return torch.from_numpy(array.reshape(*array.shape[:2], channels)).permute(2, 0, 1).contiguous()
+
+
+def read_pixels(images: Sequence[OneImage], channels: int, at_once: int) -> Iterator[list[Tensor | UserError]]:
+    """Yield the pixels of some images at a time, read by threads, or why an image cannot be read."""
+
+    def tried(image: OneImage) -> Tensor | UserError:
+        try:
+            return image_pixels(image, channels)
+        except UserError as error:
+            return error
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for start in range(0, len(images), at_once):
+            yield list(pool.map(tried, images[start : start + at_once]))
 
 
 def _array(given: Tensor) -> np.ndarray:

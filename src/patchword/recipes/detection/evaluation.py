@@ -14,7 +14,8 @@ from patchword.layers.dense.detector import Detector
 from patchword.objectives.detection.rules import detection_loss
 from patchword.objectives.metrics.detection.average_precision import UNDEFINED, AveragePrecision
 from patchword.objectives.metrics.detection.records import ImageDetections, ImageObjects
-from patchword.recipes.detection.inference import channels_of, resizing
+from patchword.recipes.dense.backbones import channels_of
+from patchword.recipes.detection.inference import resizing
 from patchword.recipes.detection.measuring import METRIC, HeldOutObjects
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.recipes.detection.task import open_data

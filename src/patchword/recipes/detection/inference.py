@@ -13,7 +13,6 @@ from patchword.data.detection.transforms.draws import SampleDraws
 from patchword.data.detection.transforms.geometry import ResizeShorter
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.mask_paste import paste_binary_masks
-from patchword.models import REGISTRY
 from patchword.objectives.metrics.detection.records import ImageDetections
 from patchword.training.step import autocast
 
@@ -48,12 +47,6 @@ def resizing(detector: Detector) -> ResizeShorter:
     """Return the transform that resizes a sample as the detector expects it."""
     config = detector.card.config
     return ResizeShorter((config["min_size"],), config["max_size"])
-
-
-def channels_of(detector: Detector) -> int:
-    """Return the number of channels of the images that a detector reads."""
-    config = detector.card.config
-    return int(REGISTRY.configure(config["backbone"], config["backbone_fields"]).channels)
 
 
 def at_original_size(detections: Detections, sizes: Sequence[Size]) -> list[ImageDetections]:

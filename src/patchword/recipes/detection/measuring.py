@@ -11,7 +11,8 @@ from torch import Tensor
 
 from patchword.core.masks.run_lengths import RunLengths
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.detection.batches import DetectionBatches, reading_threads
+from patchword.data.detection.batches import DetectionBatches
+from patchword.data.detection.reading_ahead import reading_threads
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.transforms.draws import SampleDraws
 from patchword.layers.dense.detector import Detector

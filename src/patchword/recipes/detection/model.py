@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,9 +12,10 @@ from patchword.layers.dense.detector import Detector
 from patchword.models import REGISTRY
 from patchword.models.detection import DETECTORS, create_detector
 from patchword.models.segmentation import SEGMENTERS
+from patchword.recipes.dense.backbones import backbone_channels, check_backbone_source
+from patchword.recipes.dense.backbones import load_backbone_weights as load_backbone_weights  # for importers
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.weights.hub.cache import local_path
-from patchword.weights.io.backbone_weights import LoadedBackbone, load_backbone
 from patchword.weights.io.loading import OpenWeights, open_weights
 
 
@@ -52,14 +52,14 @@ def plan_detector(recipe: DetectionRecipe) -> DetectorPlan:
     """
     choice = recipe.model
     fields = choice.overrides()
-    _check_backbone_source(recipe.backbone_weights)
+    check_backbone_source(recipe.backbone_weights)
     if choice.name in DETECTORS:
         if not recipe.backbone_weights:
             norms = {"batch_norms": "train"} if DETECTORS[choice.name].config.batch_norms == "buffers" else {}
             fields = {"frozen": 0, **norms, **fields}
         with torch.device("meta"):  # checks all fields before the images are read
             create_detector(choice.name, **fields)
-        return DetectorPlan(choice.name, fields, _channels(choice.name, fields))
+        return DetectorPlan(choice.name, fields, backbone_channels(DETECTORS[choice.name].config, fields))
     path = local_path(choice.name)
     if not path.exists():
         if choice.name in REGISTRY.names():
@@ -83,17 +83,10 @@ def plan_detector(recipe: DetectionRecipe) -> DetectorPlan:
         )
     name = weights.card.model
     config = {**weights.card.config, **fields}
+    channels = backbone_channels(DETECTORS[name].config, config)
     if choice.from_scratch:  # the sizes of the trained one; nothing is frozen, as for any random backbone
-        return DetectorPlan(name, {**config, "frozen": fields.get("frozen", 0)}, _channels(name, config))
-    return DetectorPlan(name, fields, _channels(name, config), weights)
-
-
-def _channels(name: str, fields: Mapping[str, Any]) -> int:
-    known = DETECTORS[name].config
-    backbone = fields.get("backbone", known.backbone)
-    inner = dict(fields.get("backbone_fields", known.backbone_fields))
-    REGISTRY.require_images(backbone)
-    return int(REGISTRY.configure(backbone, inner).channels)
+        return DetectorPlan(name, {**config, "frozen": fields.get("frozen", 0)}, channels)
+    return DetectorPlan(name, fields, channels, weights)
 
 
 def check_masks(plan: DetectorPlan, splits: DetectionSplits, data: str) -> None:
@@ -102,20 +95,4 @@ def check_masks(plan: DetectorPlan, splits: DetectionSplits, data: str) -> None:
         raise UserError(
             f"{plan.name} learns masks, but not every object of {data} has an outline",
             hint="model=faster-rcnn, model=atss or model=retinanet learn from boxes",
-        )
-
-
-def load_backbone_weights(detector: Detector, source: str) -> LoadedBackbone | None:
-    """Load the weights of a classifier into the backbone, if a source is given."""
-    if not source:
-        return None
-    _check_backbone_source(source)
-    return load_backbone(detector, source)
-
-
-def _check_backbone_source(source: str) -> None:
-    if source and not local_path(source).exists() and not Path(source).exists():
-        raise UserError(
-            f"recipe field 'backbone_weights': there is nothing at {source}",
-            expected="a run, a model folder, a .safetensors file, or hf:OWNER/REPO in the cache",
         )

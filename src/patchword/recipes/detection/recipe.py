@@ -1,16 +1,14 @@
 """The recipe of an object detector."""
 
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal
 
 from pydantic import BaseModel, Field, PositiveInt
 
-from patchword.core.errors import UserError
 from patchword.data.detection.sources import SCENES
 from patchword.data.detection.transforms.chain import Chain, Jitter, Transform, multi_scale
 from patchword.data.detection.transforms.geometry import RandomFlip, ResizeShorter
-from patchword.recipes.schema.fields import whole_path
-from patchword.recipes.schema.recipe import BACKBONE_LR_RATIO, KIND, STRICT, Chosen, ModelChoice, Recipe
+from patchword.recipes.dense.recipe import BackboneLrRatio, BackboneWeights, DenseRecipe, MaxImages, Passes, Validation
+from patchword.recipes.schema.recipe import KIND, STRICT, Chosen, ModelChoice
 
 YOUR_OBJECTS = "objects"  # the default folder of recipes for the user's own data
 MODEL = (
@@ -44,9 +42,11 @@ class ObjectAugment(BaseModel):
         return Chain((*parts, Jitter(self.color_jitter)) if self.color_jitter else parts)
 
 
-class DetectionRecipe(Recipe):
+class DetectionRecipe(DenseRecipe):
     """Trains an object detector."""
 
+    your_data = YOUR_OBJECTS
+    data_hint = "a folder of images with annotations (COCO JSON, YOLO, VOC XML, LabelMe or masks), an annotation file"
     kind: Literal["detection"] = Field("detection", description=KIND)
     model: Chosen = Field(ModelChoice(name="atss"), description=MODEL)
     data: str = Field(
@@ -57,20 +57,12 @@ class DetectionRecipe(Recipe):
     format: Literal["", "coco", "yolo", "voc", "labelme", "masks"] = Field(
         "", description="format of the annotations; empty: recognised by the files"
     )
-    validation: float = Field(
-        0.1, gt=0, lt=1, description="fraction of the training images that is kept for validation, if the data has none"
-    )
-    backbone_weights: str = Field(
-        "", description="a trained image classifier that the backbone starts from: a run, a folder, a file or hf:NAME"
-    )
-    backbone_lr_ratio: float = Field(1.0, gt=0, description=BACKBONE_LR_RATIO)
-    max_images: int = Field(
-        0, ge=0, description="number of training images to use, drawn at random, for all seeds the same; 0: all"
-    )
+    validation: Validation = 0.1
+    backbone_weights: BackboneWeights = ""
+    backbone_lr_ratio: BackboneLrRatio = 1.0
+    max_images: MaxImages = 0
     batch_size: int = Field(16, gt=0, description="images per optimizer step")
-    passes: int = Field(
-        1, gt=0, description="passes over the training images per epoch; for small sets, since each epoch is validated"
-    )
+    passes: Passes = 1
     pad_multiple: int = Field(
         32,
         gt=0,
@@ -79,51 +71,6 @@ class DetectionRecipe(Recipe):
         "for each size of a batch, so a larger number starts faster",
     )
     augmentation: ObjectAugment = Field(ObjectAugment(), description="augmentation of training images")
-
-    def located(self) -> Self:
-        found: dict[str, Any] = {"model": self.model.model_copy(update={"name": whole_path(self.model.name)})}
-        if self.data not in SCENES:
-            found["data"] = whole_path(self.data)
-        if self.backbone_weights:
-            found["backbone_weights"] = whole_path(self.backbone_weights)
-        return self.model_copy(update=found)
-
-    def lr_ratios(self) -> dict[str, float]:
-        """Return the factor of the learning rate of the backbone."""
-        return {"backbone.": self.backbone_lr_ratio}
-
-    def required_settings(self) -> str:
-        """Return the settings that the user has to give, as they are typed."""
-        return "data=FOLDER" if self.data == YOUR_OBJECTS else ""
-
-    def check_settings(self) -> None:
-        """Raise an error for settings of other kinds of recipes that detection does not support."""
-        unsupported = {
-            "freeze": ("none", "model.frozen=N keeps the first N stages of the backbone fixed"),
-            "layer_decay": (1.0, ""),
-            "compile": (False, ""),
-            "activation_checkpointing": (False, "gradient_accumulation=N saves memory, too"),
-            "sharding": ("none", ""),
-        }
-        for name, (only, hint) in unsupported.items():
-            if getattr(self, name) != only:
-                expected = str(only).lower() if isinstance(only, bool) else str(only)
-                raise UserError(
-                    f"recipe field {name!r}: detection supports one value",
-                    expected=expected,
-                    got=getattr(self, name),
-                    hint=hint,
-                )
-
-    def check_data_given(self) -> None:
-        """Raise an error if no data is given; a folder named "objects" is used."""
-        if self.data == YOUR_OBJECTS and not Path(self.data).exists():
-            raise UserError(
-                "the recipe needs more settings",
-                expected=self.required_settings(),
-                hint="data: a folder of images with annotations (COCO JSON, YOLO, VOC XML, LabelMe or masks), "
-                f"an annotation file, or {' or '.join(SCENES)}",
-            )
 
 
 def detect_objects() -> DetectionRecipe:

@@ -17,10 +17,11 @@ from patchword.data.progress import Progress
 from patchword.data.skipping import skipped_lines
 from patchword.layers.dense.detector import Detector
 from patchword.objectives.detection.rules import detection_loss
+from patchword.recipes.dense.backbones import load_backbone_weights
+from patchword.recipes.dense.normalization import measured
 from patchword.recipes.detection.inference import resizing
 from patchword.recipes.detection.measuring import METRIC, HeldOutObjects
-from patchword.recipes.detection.model import check_masks, load_backbone_weights, plan_detector
-from patchword.recipes.detection.normalization import measured
+from patchword.recipes.detection.model import check_masks, plan_detector
 from patchword.recipes.detection.objective import DetectionObjective
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.recipes.detection.summary import print_summary

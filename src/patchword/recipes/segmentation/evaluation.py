@@ -14,8 +14,9 @@ from patchword.data.segmentation.sources import SegmentationSource
 from patchword.data.skipping import skipped_lines
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.objectives.metrics.segmentation.confusion import SegmentationScores
+from patchword.recipes.dense.backbones import channels_of
 from patchword.recipes.run_folder import RunFolder
-from patchword.recipes.segmentation.inference import InferenceOptions, channels_of, inference_options, segment_images
+from patchword.recipes.segmentation.inference import InferenceOptions, inference_options, segment_images
 from patchword.recipes.segmentation.measuring import METRIC, HeldOutLabels, MeasuredLabels
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.recipes.segmentation.task import open_data

@@ -13,7 +13,6 @@ from patchword.data.detection.collate import MULTIPLE
 from patchword.data.detection.transforms.geometry import rounded_up
 from patchword.data.segmentation.transforms.label_transforms import base_size, resized_pixels, scaled_size
 from patchword.layers.dense.segmentation.segmenter import Segmenter
-from patchword.models import REGISTRY
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.training.step import autocast
 
@@ -57,12 +56,6 @@ def inference_options(recipe: SegmentationRecipe) -> InferenceOptions:
         recipe.max_size,
         recipe.batch_size,
     )
-
-
-def channels_of(segmenter: Segmenter) -> int:
-    """Return the number of channels of the images that a segmenter reads."""
-    config = segmenter.card.config
-    return int(REGISTRY.configure(config["backbone"], config["backbone_fields"]).channels)
 
 
 @torch.inference_mode()

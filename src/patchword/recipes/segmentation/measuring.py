@@ -9,7 +9,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.detection.batches import reading_threads
+from patchword.data.detection.reading_ahead import reading_threads
 from patchword.data.segmentation.records import IGNORED
 from patchword.data.segmentation.sources import SegmentationSource
 from patchword.layers.dense.segmentation.segmenter import Segmenter

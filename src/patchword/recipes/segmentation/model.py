@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,9 +11,10 @@ from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.models import REGISTRY
 from patchword.models.detection import DETECTORS
 from patchword.models.segmentation import SEGMENTERS, create_segmenter
+from patchword.recipes.dense.backbones import backbone_channels, check_backbone_source
+from patchword.recipes.dense.backbones import load_backbone_weights as load_backbone_weights  # for importers
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.weights.hub.cache import local_path
-from patchword.weights.io.backbone_weights import LoadedBackbone, load_backbone
 from patchword.weights.io.loading import OpenWeights, open_weights
 
 
@@ -45,12 +45,12 @@ def plan_segmenter(recipe: SegmentationRecipe) -> SegmenterPlan:
     """
     choice = recipe.model
     fields = {**choice.overrides(), "crop": recipe.crop}
-    _check_backbone_source(recipe.backbone_weights)
+    check_backbone_source(recipe.backbone_weights)
     if choice.name in SEGMENTERS:
         fields = fields if recipe.backbone_weights else {"frozen": 0, **fields}
         with torch.device("meta"):  # checks all fields before the images are read
             create_segmenter(choice.name, **fields)
-        return SegmenterPlan(choice.name, fields, _channels(choice.name, fields))
+        return SegmenterPlan(choice.name, fields, backbone_channels(SEGMENTERS[choice.name].config, fields))
     path = local_path(choice.name)
     if not path.exists():
         if choice.name in REGISTRY.names():
@@ -74,30 +74,7 @@ def plan_segmenter(recipe: SegmentationRecipe) -> SegmenterPlan:
         )
     name = weights.card.model
     config = {**weights.card.config, **fields}
+    channels = backbone_channels(SEGMENTERS[name].config, config)
     if choice.from_scratch:  # the sizes of the trained one; nothing is frozen, as for any random backbone
-        return SegmenterPlan(name, {**config, "frozen": fields.get("frozen", 0)}, _channels(name, config))
-    return SegmenterPlan(name, fields, _channels(name, config), weights)
-
-
-def _channels(name: str, fields: Mapping[str, Any]) -> int:
-    known = SEGMENTERS[name].config
-    backbone = fields.get("backbone", known.backbone)
-    inner = dict(fields.get("backbone_fields", known.backbone_fields))
-    REGISTRY.require_images(backbone)
-    return int(REGISTRY.configure(backbone, inner).channels)
-
-
-def load_backbone_weights(segmenter: Segmenter, source: str) -> LoadedBackbone | None:
-    """Load the weights of a classifier into the backbone, if a source is given."""
-    if not source:
-        return None
-    _check_backbone_source(source)
-    return load_backbone(segmenter, source)
-
-
-def _check_backbone_source(source: str) -> None:
-    if source and not local_path(source).exists() and not Path(source).exists():
-        raise UserError(
-            f"recipe field 'backbone_weights': there is nothing at {source}",
-            expected="a run, a model folder, a .safetensors file, or hf:OWNER/REPO in the cache",
-        )
+        return SegmenterPlan(name, {**config, "frozen": fields.get("frozen", 0)}, channels)
+    return SegmenterPlan(name, fields, channels, weights)

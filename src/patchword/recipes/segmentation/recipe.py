@@ -1,7 +1,6 @@
 """The recipe of semantic segmentation."""
 
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, Field, PositiveFloat
@@ -16,8 +15,8 @@ from patchword.data.segmentation.transforms.label_transforms import (
     RandomLabelFlip,
     RandomScale,
 )
-from patchword.recipes.schema.fields import whole_path
-from patchword.recipes.schema.recipe import BACKBONE_LR_RATIO, KIND, STRICT, Chosen, ModelChoice, Recipe
+from patchword.recipes.dense.recipe import BackboneLrRatio, BackboneWeights, DenseRecipe, MaxImages, Passes, Validation
+from patchword.recipes.schema.recipe import KIND, STRICT, Chosen, ModelChoice
 
 YOUR_MAPS = "label-maps"  # the default folder of recipes for the user's own data
 MODEL = (
@@ -63,9 +62,11 @@ class LabelAugment(BaseModel):
         return LabelChain(tuple([*parts, LabelJitter(self.color_jitter)] if self.color_jitter else parts))
 
 
-class SegmentationRecipe(Recipe):
+class SegmentationRecipe(DenseRecipe):
     """Trains a model that classifies every pixel."""
 
+    your_data = YOUR_MAPS
+    data_hint = "a folder with images and masks of the same names, CamVid, ADE20K, Pascal VOC"
     kind: Literal["segmentation"] = Field("segmentation", description=KIND)
     model: Chosen = Field(ModelChoice(name="upernet"), description=MODEL)
     data: str = Field(
@@ -79,20 +80,12 @@ class SegmentationRecipe(Recipe):
     ignored: Annotated[tuple[int | str, ...], Listed] = Field(
         (255,), description="pixel values without a class, or names of classes to leave out, e.g. [11,255]"
     )
-    validation: float = Field(
-        0.1, gt=0, lt=1, description="fraction of the training images that is kept for validation, if the data has none"
-    )
-    backbone_weights: str = Field(
-        "", description="a trained image classifier that the backbone starts from: a run, a folder, a file or hf:NAME"
-    )
-    backbone_lr_ratio: float = Field(1.0, gt=0, description=BACKBONE_LR_RATIO)
-    max_images: int = Field(
-        0, ge=0, description="number of training images to use, drawn at random, for all seeds the same; 0: all"
-    )
+    validation: Validation = 0.1
+    backbone_weights: BackboneWeights = ""
+    backbone_lr_ratio: BackboneLrRatio = 1.0
+    max_images: MaxImages = 0
     batch_size: int = Field(16, gt=0, description="crops per optimizer step")
-    passes: int = Field(
-        1, gt=0, description="passes over the training images per epoch; for small sets, since each epoch is validated"
-    )
+    passes: Passes = 1
     crop: int = Field(
         512, gt=0, multiple_of=32, description="side in pixels of the training crops and of sliding windows"
     )
@@ -112,52 +105,10 @@ class SegmentationRecipe(Recipe):
     test_flip: bool = Field(False, description="average with the mirrored image in tests")
     augmentation: LabelAugment = Field(LabelAugment(), description="augmentation of training images")
 
-    def located(self) -> Self:
-        found: dict[str, Any] = {"model": self.model.model_copy(update={"name": whole_path(self.model.name)})}
-        if self.data not in SCENES:
-            found["data"] = whole_path(self.data)
-        if self.backbone_weights:
-            found["backbone_weights"] = whole_path(self.backbone_weights)
-        return self.model_copy(update=found)
-
-    def lr_ratios(self) -> dict[str, float]:
-        """Return the factor of the learning rate of the backbone."""
-        return {"backbone.": self.backbone_lr_ratio}
-
-    def required_settings(self) -> str:
-        """Return the settings that the user has to give, as they are typed."""
-        return "data=FOLDER" if self.data == YOUR_MAPS else ""
-
     def check_settings(self) -> None:
-        """Raise an error for settings of other kinds of recipes that segmentation does not support."""
-        unsupported = {
-            "freeze": ("none", "model.frozen=N keeps the first N stages of the backbone fixed"),
-            "layer_decay": (1.0, ""),
-            "compile": (False, ""),
-            "activation_checkpointing": (False, "gradient_accumulation=N saves memory, too"),
-            "sharding": ("none", ""),
-        }
-        for name, (only, hint) in unsupported.items():
-            if getattr(self, name) != only:
-                expected = str(only).lower() if isinstance(only, bool) else str(only)
-                raise UserError(
-                    f"recipe field {name!r}: segmentation supports one value",
-                    expected=expected,
-                    got=getattr(self, name),
-                    hint=hint,
-                )
+        super().check_settings()
         if "crop" in self.model.overrides():
             raise UserError("recipe field 'model.crop'", expected="crop=N, which the model keeps")
-
-    def check_data_given(self) -> None:
-        """Raise an error if no data is given; a folder named "label-maps" is used."""
-        if self.data == YOUR_MAPS and not Path(self.data).exists():
-            raise UserError(
-                "the recipe needs more settings",
-                expected=self.required_settings(),
-                hint="data: a folder with images and masks of the same names, CamVid, ADE20K, Pascal VOC, "
-                f"or {' or '.join(SCENES)}",
-            )
 
 
 def segment_images() -> SegmentationRecipe:

@@ -8,20 +8,21 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from patchword.core.card import Normalization
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.files import write_json
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.progress import Progress
 from patchword.data.segmentation.batches import LabelBatch, LabelBatches
-from patchword.data.segmentation.sources import SegmentationSource, cached, drawn
+from patchword.data.segmentation.sources import cached, drawn
 from patchword.data.segmentation.splits import SegmentationSplits, open_splits
 from patchword.data.skipping import skipped_lines
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.objectives.segmentation.loss import SegmentationLoss, segmentation_loss
+from patchword.recipes.dense.backbones import load_backbone_weights
+from patchword.recipes.dense.normalization import measured
 from patchword.recipes.segmentation.inference import inference_options
 from patchword.recipes.segmentation.measuring import METRIC, HeldOutLabels
-from patchword.recipes.segmentation.model import load_backbone_weights, plan_segmenter
+from patchword.recipes.segmentation.model import plan_segmenter
 from patchword.recipes.segmentation.objective import SegmentationObjective
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.recipes.segmentation.summary import print_summary
@@ -31,7 +32,6 @@ from patchword.weights import save
 
 COLORS = "colors.json"
 """The colours of the classes in the label maps, beside the weights; only where the label maps have colours."""
-_IMAGES = 256  # evenly spaced images that the normalization is measured on
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,6 @@ def open_data(recipe: SegmentationRecipe, channels: int, progress: Progress | No
     return replace(splits, train=drawn(splits.train, recipe.max_images))
 
 
-def measured_normalization(source: SegmentationSource) -> Normalization:
-    """Return mean and standard deviation per channel, over at most 256 evenly spaced training images."""
-    means, squares = [], []
-    for index in range(0, len(source), -(-len(source) // _IMAGES)):
-        pixels = source.sample(index).pixels.double() / 255
-        means.append(pixels.mean((1, 2)))
-        squares.append(pixels.square().mean((1, 2)))
-    mean, square = torch.stack(means).mean(0), torch.stack(squares).mean(0)
-    std = (square - mean.square()).clamp(min=0).sqrt().clamp(min=1e-3)
-    return Normalization(tuple(round(value, 4) for value in mean.tolist()), tuple(round(v, 4) for v in std.tolist()))
-
-
 def build_task(recipe: SegmentationRecipe, console: Console) -> SegmentationTask:
     """Read the label maps and build the segmenter."""
     recipe.check_settings()
@@ -108,7 +96,7 @@ def build_task(recipe: SegmentationRecipe, console: Console) -> SegmentationTask
     torch.manual_seed(recipe.seed)
     segmenter = plan.build(splits.train.classes)
     if plan.weights is None:
-        segmenter.card = replace(segmenter.card, normalization=measured_normalization(splits.train))
+        segmenter.card = replace(segmenter.card, normalization=measured(splits.train))
     loaded = load_backbone_weights(segmenter, recipe.backbone_weights)
     print_summary(recipe, plan, segmenter, splits, loaded, device, console)
     segmenter.to(device)

@@ -14,9 +14,10 @@ from torch.export import Dim
 from patchword.core.errors import UserError
 from patchword.core.files import make_folder
 from patchword.layers.dense.detector import Detector
+from patchword.models.dense.backbones import image_channels
 from patchword.weights.export.detection_operations import detection_translations, onnx_operators
 from patchword.weights.export.export import Exported, publish
-from patchword.weights.export.formats import Onnx, quiet
+from patchword.weights.export.formats import Onnx, quiet, save_checked
 from patchword.weights.io.saving import describe
 
 TOLERANCE = 1e-3  # of boxes relative to the longer side of the image, of scores, and of probabilities of masks
@@ -70,7 +71,7 @@ def export_detector(
         raise UserError(f"cannot export a detector to {target}", expected=f"a name that ends in {form.suffix}")
     form.require()
     height, width = padded(size or (detector.card.config["min_size"], detector.card.config["max_size"]))
-    channels = image_channels(detector)
+    channels = image_channels(detector.backbone)
     module = DetectorOutputs(detector)
     examples = [_images(count, channels, height, width) for count in ([batch] if batch else [1, 2])]
     notes = {**_notes(detector, batch, channels, height, width), **(remarks or {})}
@@ -105,12 +106,6 @@ def padded(size: tuple[int, int]) -> tuple[int, int]:
     return height, width
 
 
-def image_channels(detector: Detector) -> int:
-    """Return the channels of the images: those of the first layer of the backbone that has any."""
-    found = (getattr(one, "channels", None) or getattr(one, "in_channels", None) for one in detector.backbone.modules())
-    return next(one for one in found if isinstance(one, int))
-
-
 def _images(count: int, channels: int, height: int, width: int) -> tuple[Tensor, Tensor]:
     """Return noise; every image except the first is padded."""
     images = torch.randn(count, channels, height, width, generator=torch.Generator().manual_seed(count))
@@ -126,8 +121,6 @@ def _write(
     notes: Mapping[str, str],
     path: Path,
 ) -> str:
-    import onnx
-
     dim: Any = None if batch else Dim("batch", min=1)
     shapes = None if batch else ({0: dim}, {0: dim})
     detector = module.detector
@@ -144,11 +137,7 @@ def _write(
             custom_translation_table=detection_translations(),
             verbose=False,
         )
-    assert converted is not None
-    converted.model.metadata_props.update(notes)
-    converted.save(path)
-    onnx.checker.check_model(path, full_check=True)
-    return f"opset {converted.model.opset_imports['']}, {len(converted.model.graph):,} nodes"
+    return save_checked(converted, notes, path)
 
 
 def _compare(

@@ -48,10 +48,11 @@ def _nms(
     valid: Tensor,
     threshold: float,
     groups: Tensor | None = None,
-    rounds: int | None = None,
+    rounds: object = None,
 ) -> Tensor:
     """Call the operator with one row of scores per group; boxes of other groups have the lowest score there.
 
+    rounds: ignored, since the operator is exact.
     The operator orders swapped corners. In ours, a box of non-positive size suppresses nothing, so its size becomes 0.
     """
     boxes = torch.cat([boxes[..., :2], torch.maximum(boxes[..., :2], boxes[..., 2:])], dim=-1)

@@ -45,6 +45,17 @@ class Format(Protocol):
         ...
 
 
+def save_checked(converted: torch.onnx.ONNXProgram | None, notes: Mapping[str, str], path: Path) -> str:
+    """Write a converted program with its notes and check the file; return a short description."""
+    import onnx
+
+    assert converted is not None
+    converted.model.metadata_props.update(notes)
+    converted.save(path)  # weights above ONNX's size limit are written to a second file
+    onnx.checker.check_model(path, full_check=True)
+    return f"opset {converted.model.opset_imports['']}, {len(converted.model.graph):,} nodes"
+
+
 class Onnx:
     """The ONNX format, for ONNX Runtime, OpenVINO, TensorRT, browsers and phones. Notes are stored as metadata."""
 
@@ -70,7 +81,6 @@ class Onnx:
         return 3 + 0.02 * operations + 2.3e-5 * operations**2  # onnxscript searches the whole graph at every node
 
     def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
-        import onnx
 
         with quiet(), torch.no_grad():  # as in tracing: torch's attention has another memory layout with gradients
             converted = torch.onnx.export(
@@ -82,11 +92,7 @@ class Onnx:
                 custom_translation_table=translations(),
                 verbose=False,
             )
-        assert converted is not None
-        converted.model.metadata_props.update(notes)
-        converted.save(path)  # weights above ONNX's size limit are written to a second file
-        onnx.checker.check_model(path, full_check=True)
-        return f"opset {converted.model.opset_imports['']}, {len(converted.model.graph):,} nodes"
+        return save_checked(converted, notes, path)
 
     def open(self, path: Path) -> Runner:
         import onnxruntime

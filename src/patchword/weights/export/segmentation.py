@@ -16,7 +16,7 @@ from patchword.core.files import make_folder
 from patchword.layers.dense.segmentation.blocks import enlarge
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.weights.export.export import Exported, publish
-from patchword.weights.export.formats import Onnx, quiet
+from patchword.weights.export.formats import Onnx, quiet, save_checked
 from patchword.weights.io.saving import describe
 
 TOLERANCE = 1e-4  # of the logits, relative to their scale
@@ -85,8 +85,6 @@ def _images(count: int, channels: int, height: int, width: int) -> Tensor:
 
 
 def _write(module: SegmenterOutputs, example: Tensor, batch: int | None, notes: Mapping[str, str], path: Path) -> str:
-    import onnx
-
     dim: Any = None if batch else Dim("batch", min=1)
     shapes = None if batch else ({0: dim},)
     with quiet(), torch.no_grad():
@@ -99,11 +97,7 @@ def _write(module: SegmenterOutputs, example: Tensor, batch: int | None, notes: 
             output_names=[module.output],
             verbose=False,
         )
-    assert converted is not None
-    converted.model.metadata_props.update(notes)
-    converted.save(path)
-    onnx.checker.check_model(path, full_check=True)
-    return f"opset {converted.model.opset_imports['']}, {len(converted.model.graph):,} nodes"
+    return save_checked(converted, notes, path)
 
 
 def _difference(path: Path, module: SegmenterOutputs, examples: list[Tensor]) -> float:

@@ -1,14 +1,15 @@
-"""Mean and standard deviation of the pixels of detection data."""
+"""Mean and standard deviation of the pixels of training images."""
 
 import torch
 
 from patchword.core.card import Normalization
 from patchword.data.detection.sources import DetectionSource
+from patchword.data.segmentation.sources import SegmentationSource
 
 _IMAGES = 256  # evenly spaced images that are read
 
 
-def measured(source: DetectionSource) -> Normalization:
+def measured(source: DetectionSource | SegmentationSource) -> Normalization:
     """Return mean and standard deviation per channel, over at most 256 evenly spaced training images."""
     means, squares = [], []
     for index in range(0, len(source), -(-len(source) // _IMAGES)):

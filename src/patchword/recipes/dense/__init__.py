@@ -1,0 +1,1 @@
+"""What the recipes of detection and segmentation share."""
