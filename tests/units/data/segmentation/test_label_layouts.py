@@ -170,3 +170,11 @@ def test_palettes_that_differ_are_refused(tmp_path):
         image.save(tmp_path / f"masks/{name}.png")
     with pytest.raises(UserError, match=r"the value 0 is \(0, 0, 0\) in one file and \(255, 0, 0\) in another"):
         read_segmentation(tmp_path)
+
+
+@pytest.mark.parametrize(("classes", "got"), [("{road: 0, sky: 1}", "'road'"), ("[road, road]", "'road' twice")])
+def test_classes_of_a_yaml_file_are_checked(tmp_path, classes, got):
+    one_pair(tmp_path / "images/a.jpg", tmp_path / "maps/a.png")
+    (tmp_path / "data.yaml").write_text(f"train: {{images: images, masks: maps}}\nclasses: {classes}\n")
+    with pytest.raises(UserError, match=got):
+        read_segmentation(tmp_path, "yaml")

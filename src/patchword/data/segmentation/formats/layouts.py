@@ -167,7 +167,21 @@ def _find_config(path: Path) -> FoundImages:
             found += pair_listed(images, labels, name)
     classes = content.get("classes")
     ids = classes.items() if isinstance(classes, dict) else enumerate(classes if isinstance(classes, list) else ())
-    return FoundImages(tuple(found), ids=tuple(sorted((int(str(id)), str(name)) for id, name in ids)))
+    return FoundImages(tuple(found), ids=_class_ids(file, [(str(id), str(name)) for id, name in ids]))
+
+
+def _class_ids(file: Path, given: list[tuple[str, str]]) -> tuple[tuple[int, str], ...]:
+    """Return value and name of each class, sorted."""
+    wrong = [value for value, _ in given if not value.isdecimal()]
+    names = [name for _, name in given]
+    twice = [name for name in names if names.count(name) > 1]
+    if wrong or twice:
+        raise UserError(
+            f"{file}: classes",
+            expected="a number and another name for each class, such as 0: road",
+            got=f"{(wrong or twice)[0]!r}{' twice' if not wrong else ''}",
+        )
+    return tuple(sorted((int(value), name) for value, name in given))
 
 
 def pair_listed(images: Path, labels: Path, name: str) -> list[LabelledImage]:
