@@ -239,6 +239,6 @@ def test_attention_over_a_memory_runs_as_it_is(monkeypatch):
 
 def test_the_table_names_every_kernel_for_inference():
     assert list(RULES) == [
-        "conv_stem_norm", "folded_conv_norm", "separable_qkv", "depthwise_residual", "norm_linear",
-        "linear_gelu", "fused_mlp", "out_proj_mlp",
+        "conv_stem_norm", "conv_stem", "conv_residual", "folded_conv_norm", "separable_qkv",
+        "depthwise_residual", "norm_linear", "linear_gelu", "fused_mlp", "out_proj_mlp",
     ]  # fmt: skip

@@ -79,8 +79,8 @@ def _refuse_another(card: Card, backbone: str, fields: dict[str, Any], path: Pat
     if not same_family or other:
         wrong = [f"{field}: expected {fields[field]}, got {card.config[field]}" for field in other if same_family]
         raise UserError(
-            f"{path} has the weights of another model than the backbone",
-            expected=repr(backbone),
+            f"{path} has other weights than those of the backbone",
+            expected=f"{backbone!r}{' of the same sizes' if same_family else ''}",
             got=repr(card.model),
             hint="\n".join(wrong),
         )

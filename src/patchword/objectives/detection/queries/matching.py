@@ -8,8 +8,6 @@ from patchword.core.geometry.boxes import pairwise_giou
 from patchword.objectives.detection.queries.hungarian import Floats, Integers, minimal_assignment, minimal_assignments
 
 
-@torch.compiler.disable(reason="the assignment runs on the host")  # type: ignore[untyped-decorator]  # torch has no types for it
-@torch.no_grad()
 def match(costs: Tensor, valid: Tensor) -> Tensor:
     """Return the query of each object, (layers, batch, objects); -1 for padding, and for an object without a query.
 
@@ -17,6 +15,14 @@ def match(costs: Tensor, valid: Tensor) -> Tensor:
     Everything is copied to the host at once, and the result is copied back at once, so that a GPU waits only once.
     An image with non-finite costs gets any queries: its predictions make the loss non-finite anyway (`mark_nonfinite`).
     """
+    if torch.compiler.is_compiling():  # the compiler would trace numpy's loops; it is not imported otherwise
+        found: Tensor = torch.compiler.disable(_match)(costs, valid)
+        return found
+    return _match(costs, valid)
+
+
+@torch.no_grad()
+def _match(costs: Tensor, valid: Tensor) -> Tensor:
     layers, batch, queries, objects = costs.shape
     packed = torch.cat([costs.flatten(), valid.to(costs.dtype).flatten()]).cpu().double().numpy()
     matrices = packed[: costs.numel()].reshape(layers * batch, queries, objects).swapaxes(1, 2)
