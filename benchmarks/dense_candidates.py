@@ -1,12 +1,11 @@
 """DETR and UperNet of this library and of transformers on the same images, for dense_speed.py."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from detection_candidates import Step
+from detection_candidates import Step, training_step
 from torch import Tensor, nn
 
 import patchword
@@ -19,7 +18,7 @@ from patchword.objectives.segmentation.loss import segmentation_loss
 
 @dataclass(frozen=True)
 class Sizes:
-    """height, width: of the images. backbone_fields, fields: of our model; theirs has the same."""
+    """height, width: of the images. small: tiny models, to check that the benchmark runs."""
 
     height: int
     width: int
@@ -83,14 +82,14 @@ def ours(work: Work, inputs: Inputs, how: str) -> Step:
     """A step of this library. how: "eager", "compiled", or "compiled, CUDA graphs"."""
     torch.manual_seed(0)
     with work.device:
-        model, run = _our_detr(work, inputs) if work.system.startswith("detr") else _our_upernet(work, inputs)
-    model = model.to(memory_format=torch.channels_last)
+        run = (OurDetr if work.system.startswith("detr") else OurUperNet)(work, inputs)
+    run = run.to(work.device, memory_format=torch.channels_last)
     graphs = "graphs" in how
     if work.train:
-        model.train()
+        run.train()
         called = run if how == "eager" else patchword.compile(run, training=True, cuda_graphs=graphs)
-        return _training(work, model, called)
-    model.eval()
+        return training_step(work, run, called)
+    run.eval()
     if work.device.type == "cuda":
         run.to(torch.bfloat16)
     called = run if how == "eager" else patchword.compile(run, cuda_graphs=graphs)
@@ -102,7 +101,11 @@ class OurDetr(nn.Module):
 
     def __init__(self, work: Work, inputs: Inputs) -> None:
         super().__init__()
-        small = {"depth": 1, "width": 32, "heads": 2, "hidden": 32, "queries": 9} if work.sizes.small else {}
+        small = (
+            {"encoder_depth": 1, "decoder_depth": 1, "width": 32, "heads": 2, "queries": 9, "max_detections": 9}
+            if work.sizes.small
+            else {}
+        )
         backbone = "resnet-18" if work.sizes.small else "resnet-50"
         self.detector = create_detector("detr", backbone=backbone, classes=work.sizes.classes, **small)
         self.train_step, self.rule = work.train, detection_loss(self.detector)
@@ -133,16 +136,6 @@ class OurUperNet(nn.Module):
             found = self.rule(self.segmenter, self.images, self.maps)
             return torch.stack([loss.float() for loss in found.values()]).sum()
         return self.segmenter.segment(self.images)
-
-
-def _our_detr(work: Work, inputs: Inputs) -> tuple[nn.Module, nn.Module]:
-    run = OurDetr(work, inputs).to(work.device)
-    return run, run
-
-
-def _our_upernet(work: Work, inputs: Inputs) -> tuple[nn.Module, nn.Module]:
-    run = OurUperNet(work, inputs).to(work.device)
-    return run, run
 
 
 def theirs(work: Work, inputs: Inputs, how: str) -> Step:
@@ -178,7 +171,7 @@ def theirs(work: Work, inputs: Inputs, how: str) -> Step:
     else:
         labels = inputs.maps.to(work.device)
     if work.train:
-        return _training(work, model, lambda: called(**given, labels=labels).loss.float())
+        return training_step(work, model, lambda: called(**given, labels=labels).loss.float())
     after = _their_boxes if work.system.startswith("detr") else _their_classes
 
     def infer() -> Any:
@@ -240,22 +233,6 @@ def _their_upernet(work: Work) -> Any:
 
 def _described(found: Any) -> str:
     return f"output of {tuple((found[0] if isinstance(found, tuple) else found).shape)}"
-
-
-def _training(work: Work, model: nn.Module, loss: Callable[[], Tensor]) -> Step:
-    """Forward, backward and an AdamW step, the same optimizer for all."""
-    learned = [one for one in model.parameters() if one.requires_grad]
-    optimizer = torch.optim.AdamW(learned, lr=1e-5, fused=work.device.type == "cuda")
-
-    def run() -> Tensor:
-        with work.autocast():
-            total = loss()
-        total.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return total.detach().clone()  # a CUDA graph overwrites its output
-
-    return Step(work.batch, run, lambda total: f"loss {float(total):.3f}")
 
 
 OURS = ("compiled, CUDA graphs", "compiled", "eager")

@@ -11,11 +11,10 @@ python benchmarks/dense_speed.py --quick --device cpu            tiny sizes: che
 
 import argparse
 import gc
-from pathlib import Path
 
 import torch
 from dense_candidates import OURS, THEIRS, Inputs, Sizes, Step, Work, ours, theirs
-from detection_speed import Clock, log, print_profile, timed_rounds, tried
+from detection_speed import Clock, add_options, log, print_profile, timed_rounds, tried
 
 from patchword.benchmarking.hardware_limits import measure_limits
 from patchword.benchmarking.result import Result, write_results
@@ -48,7 +47,7 @@ def candidates(work: Work, clock: Clock, options: argparse.Namespace) -> dict[st
         if most < options.seconds:
             log(f"left out, no time: {name}")
             continue
-        step = tried(name, lambda make=make, how=how: make(work, inputs, how), work.device, most)  # type: ignore[misc]
+        step = tried(name, lambda make=make, how=how: make(work, inputs, how), work.device, most)  # type: ignore[misc]  # defaults bind the loop variables
         if step is not None:
             found[name] = step
     return found
@@ -67,15 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("systems", nargs="*", default=list(SYSTEMS), help="detr, upernet")
     parser.add_argument("--work", action="append", choices=list(WORKS), default=[], help="default: both")
-    parser.add_argument("--among", action="append", default=[], metavar="NAME", help="time only this candidate")
-    parser.add_argument("--seconds", type=float, default=8.0, help="measuring time per candidate")
-    parser.add_argument("--compile-seconds", type=float, default=240.0, help="most time to prepare a candidate")
-    parser.add_argument("--minutes", type=float, default=60.0, help="of the whole run; what is left then is skipped")
-    parser.add_argument("--profile", action="store_true", help="print the top operations of each candidate's step")
-    parser.add_argument("--most", type=int, default=25, help="number of operations to print")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
-    parser.add_argument("--save", type=Path)
+    add_options(parser)
     options = parser.parse_args()
     if options.quick:
         options.seconds = 0.05

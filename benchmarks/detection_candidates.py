@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,18 @@ class Step:
 
     def describe(self) -> str:
         return self.describe_output(self.output)
+
+
+class TimedWork(Protocol):
+    """What a training step needs to know of the work that is timed."""
+
+    @property
+    def batch(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def autocast(self) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -193,7 +205,7 @@ def ours(work: Work, inputs: Inputs, how: str) -> Step:
         module: nn.Module = Losses(detector.train())
         run = module if how == "eager" else patchword.compile(module, training=True, cuda_graphs=graphs)
         given = images, targets.boxes, targets.labels, targets.valid, targets.sizes, targets.masks
-        return _training(work, detector, lambda: run(*given))
+        return training_step(work, detector, lambda: run(*given))
     stage = detector.stages[0]
     stage.class_output = FixedScores(stage.class_output, work, background=work.sizes.classes)
     detector = detector.eval().to(work.device)
@@ -219,7 +231,7 @@ def torchvision(work: Work, inputs: Inputs, how: str) -> Step:
     run = torch.compile(model) if how == "compiled" else model
     if work.train:
         model.train()
-        return _training(work, model, lambda: torch.stack(list(_autocast_call(work, run, images, targets))).sum())
+        return training_step(work, model, lambda: torch.stack(list(_autocast_call(work, run, images, targets))).sum())
     predictor = model.roi_heads.box_predictor
     predictor.cls_score = FixedScores(predictor.cls_score, work, background=0).to(work.device)
     model.eval()
@@ -279,7 +291,7 @@ class OurBackbone(nn.Module):
         return self.neck({str(level): one for level, one in enumerate(maps)})
 
 
-def _training(work: Work, model: nn.Module, loss: Callable[[], Tensor]) -> Step:
+def training_step(work: TimedWork, model: nn.Module, loss: Callable[[], Tensor]) -> Step:
     """Forward, backward and an AdamW step, the same optimizer for all."""
     learned = [one for one in model.parameters() if one.requires_grad]
     optimizer = torch.optim.AdamW(learned, lr=1e-5, fused=work.device.type == "cuda")

@@ -119,7 +119,7 @@ def candidates(work: Work, clock: Clock, options: argparse.Namespace) -> dict[st
             log(f"left out, no time: {name}")
             continue
         most = min(options.compile_seconds, clock.left() - options.seconds)
-        step = tried(name, lambda make=make, how=how: make(work, inputs, how), work.device, most)  # type: ignore[misc]
+        step = tried(name, lambda make=make, how=how: make(work, inputs, how), work.device, most)  # type: ignore[misc]  # defaults bind the loop variables
         if step is not None:
             found[name] = step
     return found
@@ -183,10 +183,8 @@ def print_profile(name: str, step: Step, device: torch.device, most: int) -> Non
         log(f"{spent:9.3f} ms {calls:7.0f} x {title[:110]}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("backbones", nargs="*", default=list(FULL), help="resnet-50, swin-tiny")
-    parser.add_argument("--work", action="append", choices=list(WORKS), default=[], help="default: all")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that benchmarks of detectors and segmenters share."""
     parser.add_argument("--among", action="append", default=[], metavar="NAME", help="time only this candidate")
     parser.add_argument("--seconds", type=float, default=8.0, help="measuring time per candidate")
     parser.add_argument("--compile-seconds", type=float, default=240.0, help="most time to prepare a candidate")
@@ -196,6 +194,13 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--save", type=Path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("backbones", nargs="*", default=list(FULL), help="resnet-50, swin-tiny")
+    parser.add_argument("--work", action="append", choices=list(WORKS), default=[], help="default: all")
+    add_options(parser)
     options = parser.parse_args()
     if options.quick:
         options.seconds = 0.05

@@ -1,6 +1,7 @@
 """A convolution with its bias, a sum and ReLU as one operation of cuDNN, for inference in 16 bits on a GPU."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -42,9 +43,10 @@ def _run(feature_map: Tensor, weight: Tensor, bias: Tensor, addend: Tensor | Non
     weight = weight.contiguous(memory_format=torch.channels_last)
     sizes: tuple[Sequence[int], ...] = ([stride, stride], [padding, padding], [1, 1])
     if addend is None:
-        return torch.ops.aten.cudnn_convolution_relu(feature_map, weight, bias, *sizes, 1)  # type: ignore[no-any-return]
+        return cast(Tensor, torch.ops.aten.cudnn_convolution_relu(feature_map, weight, bias, *sizes, 1))
     addend = addend.contiguous(memory_format=torch.channels_last)
-    return torch.ops.aten.cudnn_convolution_add_relu(feature_map, weight, addend, 1.0, bias, *sizes, 1)  # type: ignore[no-any-return]
+    found = torch.ops.aten.cudnn_convolution_add_relu(feature_map, weight, addend, 1.0, bias, *sizes, 1)
+    return cast(Tensor, found)
 
 
 def _shape(
@@ -73,8 +75,8 @@ def matches_reference(device: torch.device, dtype: torch.dtype = torch.bfloat16)
         shape = conv_relu_reference(given, weight, bias, stride, padding).shape
         addend = wave(*shape, by=3.0).contiguous(memory_format=torch.channels_last) if has_addend else None
         found = conv_relu(given, weight, bias, stride, padding, addend)
-        exact = [None if each is None else each.double() for each in (given, weight, bias, addend)]
-        expected = conv_relu_reference(exact[0], exact[1], exact[2], stride, padding, exact[3])  # type: ignore[arg-type]
+        exact = given.double(), weight.double(), bias.double()
+        expected = conv_relu_reference(*exact, stride, padding, None if addend is None else addend.double())
         if not (found.double() - expected).norm() <= 2e-2 * expected.norm():
             return False
     return True

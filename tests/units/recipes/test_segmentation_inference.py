@@ -47,7 +47,7 @@ def test_sliding_windows_average_their_logits(segmenter):
             part = plain_logits(segmenter, pixels[:, :, top : top + window, left : left + window])
             summed[:, :, top : top + window, left : left + window] += part
             counts[top : top + window, left : left + window] += 1
-    options = InferenceOptions(slide=True, window=window, at_once=4)
+    options = InferenceOptions(slide=True, window=window, batch_size=4)
     assert options.stride == stride
     assert (window_places(100, 48, 32), window_places(70, 48, 32)) == ([0, 32, 52], [0, 22])
     found = probabilities(segmenter, pixels, options)
@@ -83,7 +83,7 @@ def test_an_image_is_resized_to_the_size_of_the_recipe(segmenter):
 
 def test_images_of_several_sizes_keep_their_order(segmenter):
     images = [image(*size, seed)[0] for seed, size in enumerate([(32, 32), (40, 64), (32, 32), (64, 40)])]
-    together = segment_images(segmenter, images, InferenceOptions(at_once=8))
+    together = segment_images(segmenter, images, InferenceOptions(batch_size=8))
     for one, found in zip(images, together, strict=True):
         assert found.shape == one.shape[1:]
         alone = segment_images(segmenter, [one])[0]

@@ -32,7 +32,7 @@ def image_pixels(given: OneImage, channels: int = 3) -> Tensor:
     return torch.from_numpy(array.reshape(*array.shape[:2], channels)).permute(2, 0, 1).contiguous()
 
 
-def read_pixels(images: Sequence[OneImage], channels: int, at_once: int) -> Iterator[list[Tensor | UserError]]:
+def read_pixels(images: Sequence[OneImage], channels: int, batch_size: int) -> Iterator[list[Tensor | UserError]]:
     """Yield the pixels of some images at a time, read by threads, or why an image cannot be read."""
 
     def tried(image: OneImage) -> Tensor | UserError:
@@ -42,8 +42,8 @@ def read_pixels(images: Sequence[OneImage], channels: int, at_once: int) -> Iter
             return error
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for start in range(0, len(images), at_once):
-            yield list(pool.map(tried, images[start : start + at_once]))
+        for start in range(0, len(images), batch_size):
+            yield list(pool.map(tried, images[start : start + batch_size]))
 
 
 def _array(given: Tensor) -> np.ndarray:

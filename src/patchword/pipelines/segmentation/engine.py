@@ -41,7 +41,7 @@ class SegmentationEngine(DenseEngine[Segmenter]):
     ) -> "SegmentationEngine":
         """Move a segmenter to its device, in evaluation mode. options: None segments whole images in their own size."""
         target = pick_device(device)
-        chosen = options or InferenceOptions(window=int(model.card.config["crop"]), at_once=1)
+        chosen = options or InferenceOptions(window=int(model.card.config["crop"]), batch_size=1)
         found = pick_precision(precision, target)
         return cls(name or model.card.model, model.to(target).eval(), target, found, chosen, colors)
 

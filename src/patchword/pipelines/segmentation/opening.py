@@ -43,7 +43,7 @@ def open_segmenter(
 def run_options(path: Path) -> InferenceOptions | None:
     """Return how a run segments images; None if there is no run. Images are segmented one by one."""
     recipe = read_recipe(path / "recipe.yaml") if (path / "recipe.yaml").is_file() else None
-    return replace(inference_options(recipe), at_once=1) if isinstance(recipe, SegmentationRecipe) else None
+    return replace(inference_options(recipe), batch_size=1) if isinstance(recipe, SegmentationRecipe) else None
 
 
 def saved_colors(path: Path, card: Card) -> tuple[Color, ...]:

@@ -25,7 +25,7 @@ class InferenceOptions:
 
     slide: in windows of `window` pixels, which overlap by a third; else at once. scales: factors of the image size.
     flip: also mirrored. min_size, max_size: shorter side, and maximum of the longer one, before scaling; min_size 0
-    keeps the size of the image. at_once: windows that are computed together.
+    keeps the size of the image. batch_size: windows that are computed together.
     """
 
     slide: bool = False
@@ -34,7 +34,7 @@ class InferenceOptions:
     flip: bool = False
     min_size: int = 0
     max_size: int = 2048
-    at_once: int = 8
+    batch_size: int = 8
 
     @property
     def stride(self) -> int:
@@ -88,7 +88,7 @@ def segment_images(
 ) -> list[Tensor]:
     """Return the class of each pixel, (height, width) uint8 on the host, of images (channels, height, width), uint8."""
     found: dict[int, Tensor] = {}
-    for places in by_size([(int(one.shape[1]), int(one.shape[2])) for one in images], options.at_once):
+    for places in by_size([(int(one.shape[1]), int(one.shape[2])) for one in images], options.batch_size):
         batch = torch.stack([images[place] for place in places])
         classes = probabilities(segmenter, batch, options, precision).argmax(1).to("cpu", torch.uint8)
         found.update(zip(places, classes, strict=True))
@@ -116,7 +116,7 @@ def _logits(segmenter: Segmenter, pixels: Tensor, options: InferenceOptions, pre
         for left in window_places(width, options.window, options.stride)
     ]
     rows, columns = min(options.window, height), min(options.window, width)
-    together = max(1, options.at_once // len(pixels))
+    together = max(1, options.batch_size // len(pixels))
     summed: Tensor | None = None
     counts = pixels.new_zeros(height, width, dtype=torch.float32)
     for start in range(0, len(places), together):

@@ -86,7 +86,7 @@ class HeldOutLabels:
         losses = torch.zeros(count, dtype=torch.float64)
         right, labelled = torch.zeros(count, dtype=torch.long), torch.zeros(count, dtype=torch.long)
         sizes = [(int(one.shape[0]), int(one.shape[1])) for one in labels]
-        for places in by_size(sizes, self.options.at_once):
+        for places in by_size(sizes, self.options.batch_size):
             found = probabilities(segmenter, torch.stack([images[place] for place in places]), self.options, precision)
             truth = torch.stack([labels[place] for place in places]).to(found.device).long()
             predicted, valid = found.argmax(1), truth != IGNORED

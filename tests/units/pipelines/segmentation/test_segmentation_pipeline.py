@@ -68,7 +68,7 @@ def test_the_drawn_image_has_a_legend(pipe, folder):
 
 def test_what_a_segmenter_cannot_do(pipe, folder):
     with pytest.raises(UserError, match=r"expected segmentation or draw"):
-        pipe(folder / "image.png")[0].boxes  # noqa: B018
+        _ = pipe(folder / "image.png")[0].boxes
     for ask in (lambda: pipe.detect(folder / "image.png"), lambda: pipe.embed(folder / "image.png")):
         with pytest.raises(UserError, match=r"it can do: p\(image\), p.segment"):
             ask()
