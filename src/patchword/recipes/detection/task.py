@@ -18,6 +18,7 @@ from patchword.data.skipping import skipped_lines
 from patchword.layers.dense.detector import Detector
 from patchword.objectives.detection.rules import detection_loss
 from patchword.recipes.dense.backbones import load_backbone_weights
+from patchword.recipes.dense.memory_format import store_channels_last
 from patchword.recipes.dense.normalization import measured
 from patchword.recipes.detection.inference import resizing
 from patchword.recipes.detection.measuring import METRIC, HeldOutObjects
@@ -91,7 +92,7 @@ def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:
     print_summary(recipe, plan, detector, splits, loaded, device, console)
     detector.to(device)
     if device.type == "cuda":
-        detector.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it; the faster layout
+        store_channels_last(detector)
     config = detector.card.config
     transform = recipe.augmentation.made(config["min_size"], config["max_size"])
     batches = DetectionBatches(

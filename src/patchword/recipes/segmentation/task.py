@@ -19,6 +19,7 @@ from patchword.data.skipping import skipped_lines
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.objectives.segmentation.loss import SegmentationLoss, segmentation_loss
 from patchword.recipes.dense.backbones import load_backbone_weights
+from patchword.recipes.dense.memory_format import store_channels_last
 from patchword.recipes.dense.normalization import measured
 from patchword.recipes.segmentation.inference import inference_options
 from patchword.recipes.segmentation.measuring import METRIC, HeldOutLabels
@@ -101,7 +102,7 @@ def build_task(recipe: SegmentationRecipe, console: Console) -> SegmentationTask
     print_summary(recipe, plan, segmenter, splits, loaded, device, console)
     segmenter.to(device)
     if device.type == "cuda":
-        segmenter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it; the faster layout
+        store_channels_last(segmenter)
     batches = LabelBatches(
         cached(splits.train),
         recipe.batch_size,
