@@ -34,6 +34,8 @@ def apply_to(pixels: Tensor, chosen: Tensor, change: Callable[[Tensor, Tensor], 
     rows = chosen.nonzero()[:, 0]
     if not len(rows):
         return pixels
+    if len(rows) == len(pixels):
+        return change(pixels, rows)
     places = to_device(rows, pixels.device)
     return pixels.index_copy(0, places, change(pixels.index_select(0, places), rows))
 

@@ -11,9 +11,8 @@ from patchword.data.segmentation.transforms.label_transforms import (
     LabelChain,
     LabelJitter,
     LabelTransform,
-    RandomLabelCrop,
     RandomLabelFlip,
-    RandomScale,
+    RandomScaledCrop,
 )
 from patchword.recipes.dense.recipe import BackboneLrRatio, BackboneWeights, DenseRecipe, MaxImages, Passes, Validation
 from patchword.recipes.schema.recipe import KIND, STRICT, Chosen, ModelChoice
@@ -55,8 +54,7 @@ class LabelAugment(BaseModel):
     def made(self, crop: int, min_size: int, max_size: int) -> LabelTransform:
         """Return the transform. crop, min_size, max_size: those of the recipe."""
         parts: list[LabelTransform] = [
-            RandomScale(self.smallest_scale, self.largest_scale, min_size, max_size),
-            RandomLabelCrop(crop, self.most_of_one_class),
+            RandomScaledCrop(crop, self.smallest_scale, self.largest_scale, min_size, max_size, self.most_of_one_class),
             RandomLabelFlip(self.flip),
         ]
         return LabelChain(tuple([*parts, LabelJitter(self.color_jitter)] if self.color_jitter else parts))

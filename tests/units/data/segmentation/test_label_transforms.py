@@ -14,12 +14,13 @@ from patchword.data.segmentation.splits import open_splits
 from patchword.data.segmentation.transforms.label_transforms import (
     LabelChain,
     LabelJitter,
-    RandomLabelCrop,
     RandomLabelFlip,
-    RandomScale,
+    RandomScaledCrop,
     base_size,
-    resize,
+    resized_pixels,
+    scaled_size,
 )
+from patchword.data.segmentation.transforms.windows import Window, resized_labels, resized_window
 from patchword.recipes.segmentation.recipe import LabelAugment
 from support.segmentation.label_maps import write_label_maps
 
@@ -35,31 +36,53 @@ def draws(index=0, epoch=0):
     return SampleDraws(0, epoch, index)
 
 
+def unscaled_crop(side, most=0.75):
+    return RandomScaledCrop(side, 1.0, 1.0, most=most)
+
+
 def test_crop_and_flip_keep_pixels_and_labels_together():
-    transform = LabelChain((RandomLabelCrop(16), RandomLabelFlip()))
+    transform = LabelChain((unscaled_crop(16), RandomLabelFlip()))
     found = [transform(paired(), draws(index)) for index in range(20)]
     assert all(torch.equal(one.pixels[0], 10 * one.labels) for one in found)
     assert {one.size for one in found} == {(16, 16)}
     assert len({one.labels.numpy().tobytes() for one in found}) > 5
 
 
+@pytest.mark.parametrize("size", [(40, 60), (7, 11), (29, 44), (20, 30)])
+def test_a_window_equals_that_part_of_the_resized_image(size):
+    sample = LabelledSample(
+        torch.randint(0, 256, (3, 20, 30), generator=torch.Generator().manual_seed(1)).byte(), paired().labels
+    )
+    whole_pixels = resized_pixels(sample.pixels, *size).int()
+    whole_labels = resized_labels(sample.labels, Window(size, 0, 0, *size))
+    top, left = size[0] // 3, size[1] // 2
+    window = Window(size, top, left, size[0] - top, size[1] - left - 1)
+    found, labels = resized_window(sample.pixels, window), resized_labels(sample.labels, window)
+    assert (found - whole_pixels[:, top:, left:-1]).abs().max() <= 1
+    assert torch.equal(labels, whole_labels[top:, left:-1])
+    moved = resized_window(sample.pixels, window._replace(left=left - 1))
+    assert (moved - whole_pixels[:, top:, left:-1]).abs().max() > 10
+
+
 def test_a_resize_takes_existing_labels():
-    found = resize(paired(), 40, 60)
-    assert torch.equal(found.labels[::2, ::2], paired().labels)
-    assert set(resize(paired(), 7, 11).labels.unique().tolist()) <= {0, 1, 2, 3}
-    assert found.pixels.shape == (3, 40, 60)
-    assert (found.pixels[0].float() - 10 * found.labels).abs().mean() < 3
+    found = resized_labels(paired().labels, Window((40, 60), 0, 0, 40, 60))
+    assert torch.equal(found[::2, ::2], paired().labels)
+    assert set(resized_labels(paired().labels, Window((7, 11), 0, 0, 7, 11)).unique().tolist()) <= {0, 1, 2, 3}
 
 
 def test_random_scales_cover_their_range():
-    sizes = [RandomScale(0.5, 2.0)(paired(), draws(index)).size for index in range(60)]
+    found = [RandomScaledCrop(100, 0.5, 2.0)(paired(), draws(index)) for index in range(60)]
+    sizes = [one.size for one in found]
     assert min(sizes)[0] < 13
     assert max(sizes)[0] > 35
     assert max(sizes)[0] <= 40
     assert all(abs(height / width - 2 / 3) < 0.06 for height, width in sizes)
+    assert all(one.pixels.shape[1:] == one.labels.shape for one in found)
+    assert all((one.pixels[0].float() - 10 * one.labels).abs().mean() < 3 for one in found if one.size[0] >= 20)
     assert base_size((100, 400), 512, 1024) == (256, 1024)
     assert base_size((100, 100), 512, 2048) == (512, 512)
     assert base_size((100, 400), 0, 64) == (100, 400)
+    assert scaled_size((3, 100), 0.1) == (1, 10)
 
 
 def test_a_crop_of_one_class_is_drawn_again():
@@ -67,7 +90,7 @@ def test_a_crop_of_one_class_is_drawn_again():
     labels[:, 60:] = 1
     labels[:, 62:] = 255
     sample = LabelledSample(labels[None], labels)
-    plain, chosen = RandomLabelCrop(4, most=1), RandomLabelCrop(4, most=0.75)
+    plain, chosen = unscaled_crop(4, most=1), unscaled_crop(4)
     both = [[bool((crop(sample, draws(n)).labels == 1).any()) for n in range(200)] for crop in (plain, chosen)]
     assert sum(both[1]) > 3 * sum(both[0])
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -12,6 +11,7 @@ from patchword.data.augmentation.stage import StageContext
 from patchword.data.detection.transforms.draws import SampleDraws, TransformPurpose
 from patchword.data.segmentation.records import IGNORED
 from patchword.data.segmentation.samples import LabelledSample
+from patchword.data.segmentation.transforms.windows import Window, resized_labels, resized_window
 
 _TRIES = 10  # crops that are drawn until no class is too frequent, as mmseg
 
@@ -29,23 +29,6 @@ def resized_pixels(pixels: Tensor, height: int, width: int) -> Tensor:
     batch = pixels if pixels.ndim == 4 else pixels[None]
     found = F.interpolate(batch, (height, width), mode="bilinear", antialias=True)
     return found if pixels.ndim == 4 else found[0]
-
-
-def resized_labels(labels: Tensor, height: int, width: int) -> Tensor:
-    """Take the label at the centre of each new pixel. labels: (height, width)."""
-    row, column = (
-        ((torch.arange(new) + 0.5) * (old / new)).long().clamp(max=old - 1)
-        for new, old in ((height, labels.shape[0]), (width, labels.shape[1]))
-    )
-    return labels.index_select(0, row).index_select(1, column)
-
-
-def resize(sample: LabelledSample, height: int, width: int) -> LabelledSample:
-    """Resize an image with its label map."""
-    if sample.size == (height, width):
-        return sample
-    pixels = resized_pixels(sample.pixels, height, width)
-    return LabelledSample(pixels, resized_labels(sample.labels, height, width))
 
 
 def base_size(size: tuple[int, int], min_size: int, max_size: int) -> tuple[int, int]:
@@ -77,41 +60,34 @@ class LabelChain:
 
 
 @dataclass(frozen=True)
-class RandomScale:
-    """Resize by a random factor, after a resize to the base size."""
+class RandomScaledCrop:
+    """Resize by a random factor and cut out a square at a random place, or all of a side that is shorter.
 
+    Only the pixels of the square are resized. side: of the square. smallest, largest: of the factor, which follows a
+    resize to the base size. most: a place is drawn again, at most 10 times, while one class has at least this share of
+    the labelled pixels; 1 takes the first place.
+    """
+
+    side: int = 512
     smallest: float = 0.5
     largest: float = 2.0
     min_size: int = 0
     max_size: int = 2048
-
-    def __call__(self, sample: LabelledSample, draws: SampleDraws) -> LabelledSample:
-        factor = self.smallest + draws.uniform(TransformPurpose.SIDE) * (self.largest - self.smallest)
-        base = base_size(sample.size, self.min_size, self.max_size)
-        return resize(sample, *scaled_size(base, factor))
-
-
-@dataclass(frozen=True)
-class RandomLabelCrop:
-    """Cut out a square at a random place, or all of a side that is shorter.
-
-    most: a crop is drawn again, at most 10 times, while one class has at least this share of its labelled pixels;
-    1 takes the first crop.
-    """
-
-    side: int = 512
     most: float = 0.75
 
     def __call__(self, sample: LabelledSample, draws: SampleDraws) -> LabelledSample:
-        height, width = (min(self.side, length) for length in sample.size)
-        rows, columns = sample.size[0] - height, sample.size[1] - width
+        factor = self.smallest + draws.uniform(TransformPurpose.SIDE) * (self.largest - self.smallest)
+        size = scaled_size(base_size(sample.size, self.min_size, self.max_size), factor)
+        height, width = (min(self.side, length) for length in size)
+        rows, columns = size[0] - height, size[1] - width
         for again in range(_TRIES):
             top = draws.integer(TransformPurpose.CROP_TOP, 0, rows, again)
             left = draws.integer(TransformPurpose.CROP_LEFT, 0, columns, again)
-            labels = sample.labels[top : top + height, left : left + width]
+            window = Window(size, top, left, height, width)
+            labels = resized_labels(sample.labels, window)
             if self.most >= 1 or (rows == columns == 0) or _largest_share(labels) < self.most:
                 break
-        return LabelledSample(sample.pixels[:, top : top + height, left : left + width], labels)
+        return LabelledSample(resized_window(sample.pixels, window), labels)
 
 
 def _largest_share(labels: Tensor) -> float:
