@@ -208,7 +208,12 @@ def test_the_table_has_mean_and_spread_and_no_number_where_a_measure_does_not_ap
     assert found.note.startswith("Mean and standard deviation over 2 seeds. Units: test box AP: %;")
     figure = found.figure()
     assert [axes.get_xlabel() for axes in figure.axes] == [f"{column.title} (%)" for column in found.columns]
-    assert [label.get_text() for label in figure.axes[1].get_yticklabels()] == ["mask-rcnn", "cascade-mask-rcnn"]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["atss", "mask-rcnn", "cascade-mask-rcnn", "upernet"]
+    numbers = [{int(one.xy[1]): one.get_text() for one in axes.texts} for axes in figure.axes]
+    assert numbers[0] == {0: "41.00", 1: "53.00", 2: "52.00"}
+    assert numbers[1] == {1: "30.00", 2: "41.00"}  # rows of runs without masks are empty
+    assert numbers[2] == {3: "60.00"}
 
 
 def test_a_measure_that_no_run_has_is_no_column():

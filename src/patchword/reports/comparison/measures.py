@@ -158,14 +158,14 @@ class MeasuresComparison:
         return Grid(head, cells)
 
     def figure(self) -> Figure:
-        """Draw a panel per measure, with a row for each name whose runs have it."""
+        """Draw a panel per measure; its row of a name is empty if the runs of that name do not have it."""
         with figure_style():
-            size = 3.9 * len(self.columns) + 0.6, 0.42 * len(self.rows) + 1.3
+            size = 2.9 * len(self.columns) + 1.6, 0.42 * len(self.rows) + 1.3
             figure = Figure(figsize=(max(size[0], 6.0), size[1]), layout="constrained")
-            for number, column in enumerate(self.columns, 1):
-                axes = figure.add_subplot(1, len(self.columns), number, xlabel=column.label)
-                found = {name: values for name, runs in self.rows.items() if (values := column.values(runs))}
-                draw_rows(axes, found)
+            panels = figure.subplots(1, len(self.columns), sharey=True, squeeze=False)[0]
+            for axes, column in zip(panels, self.columns, strict=True):
+                draw_rows(axes, {name: column.values(runs) for name, runs in self.rows.items()})
+                axes.set_xlabel(column.label)
             dots = f"{counted(self.seeds, 'seed')} each; dots: seeds; lines and numbers: means"
             figure.supxlabel(dots if self.seeds > 1 else "one seed each", size=9, color="#4d565f")
             return figure

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from patchword.core.files import whole_file, write_json, write_text
 from patchword.reports.comparison.study import Grid, group_of, write_csv
@@ -91,8 +92,13 @@ def panels_figure(groups: Groups) -> Figure:
 
 
 def draw_rows(axes: Axes, rows: Mapping[str, Sequence[float]]) -> None:
-    """Draw a row per label, from the top: a dot per seed, a line at their mean, and the mean as a number."""
+    """Draw a row per label, from the top: a dot per seed, a line at their mean, and the mean as a number.
+
+    A row without values stays empty.
+    """
     for place, values in enumerate(rows.values()):
+        if not values:
+            continue
         mean = Spread.of(values).mean
         axes.plot([mean, mean], [place - 0.26, place + 0.26], color=INK, linewidth=2)
         axes.plot(values, [place] * len(values), "o", color=BLUE, markersize=5, alpha=0.75)
@@ -100,4 +106,5 @@ def draw_rows(axes: Axes, rows: Mapping[str, Sequence[float]]) -> None:
         axes.annotate(f"{mean:.2f}", beyond, (8, 0), textcoords="offset points", va="center", size=9)
     axes.set_yticks(range(len(rows)), [shortened(label, 30) for label in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.margins(x=0.24)
+    axes.margins(x=0.3)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
