@@ -77,7 +77,7 @@ def _fresh_compiler() -> None:
 @pytest.fixture
 def quick_meta() -> Iterator[None]:
     """For tests that count operations of many models on the meta device."""
-    from support.speed.quick_meta import QuickMeta
+    from patchword.analysis.cost.quick_meta import QuickMeta
 
     with QuickMeta():
         yield

@@ -5,9 +5,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from patchword.analysis.cost.detection import count_detector, run_parts
+from patchword.analysis.cost.segmentation import count_segmenter
 from patchword.analysis.shapes import detector_tree
 from patchword.core.errors import UserError
 from patchword.models.detection import DETECTORS, create_detector
+from patchword.models.segmentation import SEGMENTERS, create_segmenter
 
 pytestmark = pytest.mark.usefixtures("quick_meta")
 SIZE = (96, 160)
@@ -38,6 +40,19 @@ def test_counts_are_those_of_the_published_detectors(name, backbone):
     parameters, gmacs = PUBLISHED[name, backbone]
     assert found.parameters == parameters
     assert found.macs / 1e9 == pytest.approx(gmacs, abs=0.06)
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_the_list_of_detectors_has_the_counts_of_their_default_sizes(name):
+    found = count_detector(card(name))
+    assert (DETECTORS[name].parameters, DETECTORS[name].macs) == (found.parameters, found.macs)
+
+
+@pytest.mark.parametrize("name", SEGMENTERS)
+def test_the_list_of_segmenters_has_the_counts_of_their_default_sizes(name):
+    with torch.device("meta"):
+        found = count_segmenter(create_segmenter(name).card)
+    assert (SEGMENTERS[name].parameters, SEGMENTERS[name].macs) == (found.parameters, found.macs)
 
 
 @pytest.mark.parametrize("name", DETECTORS)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from patchword.analysis.cost.quick_meta import QuickMeta
 from patchword.analysis.cost.rules import FREE, OWN_RULES, RULES, TEXT_HEADS, Call, Kind, Line, Rule
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
@@ -150,7 +151,8 @@ def calls_of(model: nn.Module, run: Callable[[], object]) -> dict[str, list[Call
         if type(module) in RULES or type(module) in OWN_RULES
     ]
     try:
-        run()
+        with QuickMeta():  # type: ignore[no-untyped-call]  # torch's base class has no types
+            run()
     finally:
         for handle in handles:
             handle.remove()

@@ -5,45 +5,35 @@ from typing import TYPE_CHECKING, Any, cast
 from patchword.cli.common import console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rich.console import Console
 
     from patchword.analysis.cost.detection import DetectorCost
     from patchword.analysis.cost.segmentation import SegmenterCost
-    from patchword.core.card import Card
     from patchword.models.detection.family import DetectorFamily
     from patchword.models.segmentation.config import SegmenterFamily
 
 
 def family_rows(
-    families: "Mapping[str, DetectorFamily] | Mapping[str, SegmenterFamily]",
-    pattern: str,
-    card: "Callable[[str, tuple[()]], Card]",
-    count: "Callable[[Card], DetectorCost | SegmenterCost]",
+    families: "Mapping[str, DetectorFamily] | Mapping[str, SegmenterFamily]", pattern: str, size: tuple[int, int]
 ) -> list[dict[str, Any]]:
-    """Return the families that match a shell pattern, with counts for their default backbone.
-
-    card: of a name and no changed fields. count: the cost of a card.
-    """
+    """Return the families that match a shell pattern. size: height and width of the image of their MACs."""
     from fnmatch import fnmatchcase
 
-    rows = []
-    for name, family in families.items():
-        if fnmatchcase(name, pattern):
-            cost = count(card(name, ()))
-            rows.append(
-                {
-                    "name": name,
-                    "title": family.title,
-                    "backbone": family.config.backbone,
-                    "parameters": cost.parameters,
-                    "macs": cost.macs,
-                    "input": list(cost.input[1:]),
-                    "paper": family.paper,
-                }
-            )
-    return rows
+    return [
+        {
+            "name": name,
+            "title": family.title,
+            "backbone": family.config.backbone,
+            "parameters": family.parameters,
+            "macs": family.macs,
+            "input": [3, *size],
+            "paper": family.paper,
+        }
+        for name, family in families.items()
+        if fnmatchcase(name, pattern)
+    ]
 
 
 def print_families(title: str, caption: str, rows: "list[dict[str, Any]]") -> None:

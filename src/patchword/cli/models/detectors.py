@@ -51,11 +51,11 @@ def detector_card(model: str, settings: "Iterable[str] | None") -> "Card":
 
 def detector_rows(pattern: str) -> list[dict[str, Any]]:
     """Return the detectors that match a shell pattern, with counts for their default backbone."""
-    from patchword.analysis.cost.detection import count_detector
+    from patchword.analysis.cost.detection import SIZE
     from patchword.cli.models.dense_families import family_rows
     from patchword.models.detection import DETECTORS
 
-    return family_rows(DETECTORS, pattern, detector_card, count_detector)
+    return family_rows(DETECTORS, pattern, SIZE)
 
 
 def print_detectors(rows: "list[dict[str, Any]]") -> None:

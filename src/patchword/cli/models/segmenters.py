@@ -52,11 +52,11 @@ def segmenter_card(model: str, settings: "Iterable[str] | None") -> "Card":
 
 def segmenter_rows(pattern: str) -> list[dict[str, Any]]:
     """Return the segmenters that match a shell pattern, with counts for their default backbone."""
-    from patchword.analysis.cost.segmentation import count_segmenter
+    from patchword.analysis.cost.segmentation import SIZE
     from patchword.cli.models.dense_families import family_rows
     from patchword.models.segmentation import SEGMENTERS
 
-    return family_rows(SEGMENTERS, pattern, segmenter_card, count_segmenter)
+    return family_rows(SEGMENTERS, pattern, SIZE)
 
 
 def print_segmenters(rows: "list[dict[str, Any]]") -> None:

@@ -115,9 +115,17 @@ _CASCADE = RcnnConfig(stages=3, convolutions=4, layers=1)
 _ATSS = OneStageConfig(groups=32, extra_from="output")
 
 ANCHOR_DETECTORS: Mapping[str, DetectorFamily] = {
-    "faster-rcnn": DetectorFamily("Faster R-CNN", "arXiv:1506.01497", RcnnConfig(masks=False), build_rcnn),
-    "mask-rcnn": DetectorFamily("Mask R-CNN", "arXiv:1703.06870", RcnnConfig(), build_rcnn),
-    "cascade-mask-rcnn": DetectorFamily("Cascade Mask R-CNN", "arXiv:1712.00726", _CASCADE, build_rcnn),
-    "retinanet": DetectorFamily("RetinaNet", "arXiv:1708.02002", OneStageConfig(), build_retinanet),
-    "atss": DetectorFamily("ATSS", "arXiv:1912.02424", _ATSS, build_atss),
+    "faster-rcnn": DetectorFamily(
+        "Faster R-CNN", "arXiv:1506.01497", RcnnConfig(masks=False), build_rcnn, 41_753_056, 206_330_352_640
+    ),
+    "mask-rcnn": DetectorFamily(
+        "Mask R-CNN", "arXiv:1703.06870", RcnnConfig(), build_rcnn, 44_396_336, 259_316_208_640
+    ),
+    "cascade-mask-rcnn": DetectorFamily(
+        "Cascade Mask R-CNN", "arXiv:1712.00726", _CASCADE, build_rcnn, 82_231_538, 737_567_216_640
+    ),
+    "retinanet": DetectorFamily(
+        "RetinaNet", "arXiv:1708.02002", OneStageConfig(), build_retinanet, 37_968_692, 238_536_058_880
+    ),
+    "atss": DetectorFamily("ATSS", "arXiv:1912.02424", _ATSS, build_atss, 32_295_322, 204_486_740_480),
 }

@@ -116,4 +116,6 @@ def _initialize(part: nn.Module) -> None:
                 nn.init.zeros_(linear.bias)
 
 
-DETR: Mapping[str, DetectorFamily] = {"detr": DetectorFamily("DETR", "arXiv:2005.12872", DetrConfig(), build_detr)}
+DETR: Mapping[str, DetectorFamily] = {
+    "detr": DetectorFamily("DETR", "arXiv:2005.12872", DetrConfig(), build_detr, 41_524_768, 96_876_544_000)
+}

@@ -72,5 +72,7 @@ def build_reppoints(c: RepPointsConfig) -> RepPointsDetector:
 
 
 POINT_DETECTORS: Mapping[str, DetectorFamily] = {
-    "reppoints-v2": DetectorFamily("RepPoints v2", "arXiv:2007.08508", RepPointsConfig(), build_reppoints),
+    "reppoints-v2": DetectorFamily(
+        "RepPoints v2", "arXiv:2007.08508", RepPointsConfig(), build_reppoints, 42_132_528, 272_245_959_680
+    ),
 }

@@ -61,5 +61,7 @@ def build_sparse_rcnn(c: SparseRcnnConfig) -> SparseDetector:
 
 
 SPARSE_DETECTORS: Mapping[str, DetectorFamily] = {
-    "sparse-rcnn": DetectorFamily("Sparse R-CNN", "arXiv:2011.12450", SparseRcnnConfig(), build_sparse_rcnn),
+    "sparse-rcnn": DetectorFamily(
+        "Sparse R-CNN", "arXiv:2011.12450", SparseRcnnConfig(), build_sparse_rcnn, 106_342_888, 168_326_553_600
+    ),
 }

@@ -51,9 +51,14 @@ class SemanticFpnConfig(SegmenterConfig):
 
 @dataclass(frozen=True)
 class SegmenterFamily:
-    """A segmenter by name: its paper, its default sizes and the function that builds it."""
+    """A segmenter by name: its paper, its default sizes and the function that builds it.
+
+    parameters, macs: of the default sizes, as counted by `patchword.analysis.cost`, which tests verify.
+    """
 
     title: str
     paper: str
     config: SegmenterConfig
     build: Callable[[Any], Segmenter]
+    parameters: int
+    macs: int

@@ -40,8 +40,12 @@ def build_semantic_fpn(c: SemanticFpnConfig) -> Segmenter:
 
 
 SEGMENTERS: Mapping[str, SegmenterFamily] = {  # the names above
-    "upernet": SegmenterFamily("UperNet", "arXiv:1807.10221", UperNetConfig(), build_upernet),
-    "semantic-fpn": SegmenterFamily("Semantic FPN", "arXiv:1901.02446", SemanticFpnConfig(), build_semantic_fpn),
+    "upernet": SegmenterFamily(
+        "UperNet", "arXiv:1807.10221", UperNetConfig(), build_upernet, 66_496_876, 236_606_980_096
+    ),
+    "semantic-fpn": SegmenterFamily(
+        "Semantic FPN", "arXiv:1901.02446", SemanticFpnConfig(), build_semantic_fpn, 28_495_574, 44_291_850_240
+    ),
 }
 
 
