@@ -4,8 +4,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from patchword.models.segmentation import create_segmenter
 from patchword.recipes.segmentation.inference import InferenceOptions, probabilities, segment_images, window_places
 from support.segmentation.segmenters import tiny_segmenter
+
+GREY = {"channels": 1}
+BACKBONES = {
+    "resnet-mini": GREY,
+    "regnety-mini": GREY,
+    "swin-mini": GREY,
+    "cswin-mini": GREY,
+    "pale-mini": GREY,
+    "pvt-mini": GREY,
+    "cvt-mini": GREY,
+    "vit-tiny-16": {"depth": 1},
+}
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +31,43 @@ def image(height, width, seed=0):
 
 
 def plain_logits(segmenter, pixels):
-    """Logits at the size of the pixels: normalize, pad with zeros, enlarge, cut."""
-    mean, std = (torch.tensor(part).view(-1, 1, 1) for part in vars(segmenter.card.normalization).values())
-    height, width = pixels.shape[2:]
-    inputs = F.pad((pixels.float() / 255 - mean) / std, (0, -width % 32, 0, -height % 32))
+    """Logits at the size of the pixels: normalize, pad with zeros if the backbone needs it, enlarge, cut."""
+    inputs, (height, width) = normalized(segmenter, pixels), pixels.shape[2:]
+    multiple = 16 if "vit" in segmenter.card.config["backbone"] else 1
+    inputs = F.pad(inputs, (0, -width % multiple, 0, -height % multiple))
     enlarged = F.interpolate(segmenter(inputs), inputs.shape[2:], mode="bilinear", align_corners=False)
     return enlarged[:, :, :height, :width]
+
+
+def normalized(segmenter, pixels):
+    mean, std = (torch.tensor(part).view(-1, 1, 1) for part in vars(segmenter.card.normalization).values())
+    return (pixels.float() / 255 - mean) / std
+
+
+@pytest.mark.parametrize("size", [(65, 63), (40, 77), (33, 21)])
+@pytest.mark.parametrize("backbone", BACKBONES)
+@torch.inference_mode()
+def test_the_recipe_and_the_segmenter_give_the_same_label_map(backbone, size):
+    segmenter, pixels = segmenter_on(backbone), image(*size)[:, : BACKBONES[backbone].get("channels", 3)]
+    expected = plain_logits(segmenter, pixels)
+    found = segmenter.pixel_logits(normalized(segmenter, pixels)).enlarged()
+    assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
+    labels = segment_images(segmenter, [pixels[0]])[0]
+    assert len(labels.unique()) > 1
+    top = expected[0].topk(2, dim=0).values
+    sure = top[0] - top[1] > 1e-4 * expected.abs().max()
+    assert sure.float().mean() > 0.99
+    assert torch.equal(labels[sure], segmenter.segment(normalized(segmenter, pixels))[0].to(torch.uint8)[sure])
+    assert torch.equal(labels[sure], expected.argmax(1)[0].to(torch.uint8)[sure])
+
+
+def segmenter_on(backbone):
+    torch.manual_seed(0)
+    fields = {"width": 16, "classes": 4, "backbone_fields": BACKBONES[backbone]}
+    segmenter = create_segmenter("upernet", backbone=backbone, **fields).eval()
+    for layer in segmenter.class_outputs():
+        torch.nn.init.normal_(layer.weight, std=3.0)
+    return segmenter
 
 
 @torch.inference_mode()

@@ -28,11 +28,14 @@ class NormedMaps(nn.Module):
 
 
 class SimplePyramid(nn.Module):
-    """Four maps of strides 4, 8, 16 and 32 from a single one of stride 16 (Li et al., 2022), e.g. of a ViT."""
+    """Four maps of strides 4, 8, 16 and 32 from a single one of stride 16 (Li et al., 2022), e.g. of a ViT.
+
+    multiple: pixels that divide height and width of images without padding in the patch embedding: the patch size.
+    """
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__()
-        width = backbone.widths[-1]
+        width, self.multiple = backbone.widths[-1], backbone.strides[-1]
         self.backbone, self.strides, self.widths = backbone, (4, 8, 16, 32), (width // 4, width // 2, width, width)
         self.upsample_4 = nn.Sequential(
             nn.ConvTranspose2d(width, width // 2, 2, stride=2),

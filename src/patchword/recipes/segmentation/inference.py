@@ -9,8 +9,6 @@ from torch import Tensor
 
 from patchword.core.card import Normalization
 from patchword.data.augmentation.augmentation import normalize
-from patchword.data.detection.collate import MULTIPLE
-from patchword.data.detection.transforms.geometry import rounded_up
 from patchword.data.segmentation.transforms.label_transforms import base_size, resized_pixels, scaled_size
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
@@ -139,13 +137,10 @@ def window_places(length: int, window: int, stride: int) -> list[int]:
 
 
 def _of_window(segmenter: Segmenter, pixels: Tensor, normalization: Normalization, precision: str) -> Tensor:
-    """Normalize, pad to multiples of 32 and return float32 logits in the size of the pixels."""
-    height, width = int(pixels.shape[2]), int(pixels.shape[3])
-    full = (rounded_up(height, MULTIPLE), rounded_up(width, MULTIPLE))
-    inputs = F.pad(normalize(pixels, normalization), (0, full[1] - width, 0, full[0] - height))
+    """Normalize and return float32 logits in the size of the pixels."""
     with autocast(precision, pixels.device):
-        logits = segmenter(inputs)
-    return _enlarged(logits.float(), full)[:, :, :height, :width]
+        logits = segmenter.pixel_logits(normalize(pixels, normalization))
+    return logits.enlarged()
 
 
 def _enlarged(logits: Tensor, size: Size) -> Tensor:

@@ -13,7 +13,6 @@ from torch.export import Dim
 
 from patchword.core.errors import UserError
 from patchword.core.files import make_folder
-from patchword.layers.dense.segmentation.blocks import enlarge
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.weights.export.export import Exported, publish
 from patchword.weights.export.formats import Onnx, quiet, save_checked
@@ -33,7 +32,7 @@ class SegmenterOutputs(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(batch, channels, height, width) -> (batch, classes, height, width) or (batch, height, width)"""
-        logits = enlarge(self.segmenter(images), images.shape[-2:])
+        logits = self.segmenter.pixel_logits(images).enlarged()
         return logits if self.output == "logits" else logits.argmax(dim=1)
 
 

@@ -1,12 +1,14 @@
 """Segmenters: backbone, neck, and a head that classifies every cell of the finest map."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from patchword.layers.dense.segmentation.blocks import ClassOutput, enlarge
+from patchword.layers.dense.segmentation.pixel_logits import PixelLogits, pad_to_multiple
 from patchword.layers.model import ModuleWithCard
 
 _LARGEST = 2**28  # most values of enlarged logits at once
@@ -52,12 +54,32 @@ class Segmenter(ModuleWithCard):
         logits = self.head(maps if self.neck is None else self.neck(maps))
         return SegmenterOutput(logits, self.auxiliary(maps) if asked and self.auxiliary is not None else None)
 
+    @property
+    def multiple(self) -> int:
+        """Pixels that divide height and width of the images that the backbone reads without padding of its own.
+
+        A plain ViT with a simple pyramid needs multiples of its patch size, so that the cells of its maps keep their
+        places in the image. Other backbones run at any size: 1.
+        """
+        return int(getattr(self.backbone, "multiple", 1))
+
+    def pixel_logits(self, images: Tensor) -> PixelLogits:
+        """Pad normalized images to what the backbone needs, and return their logits in float32.
+
+        Every label map comes from here: those of `segment`, of recipes, of pipelines and of exported files.
+        """
+        inputs = pad_to_multiple(images, self.multiple)
+        logits = self(inputs).float()
+        return PixelLogits(logits, (inputs.shape[-2], inputs.shape[-1]), (images.shape[-2], images.shape[-1]))
+
     def segment(self, images: Tensor, size: Sequence[int] | None = None) -> Tensor:
         """Return the class of each pixel: (batch, channels, height, width) -> (batch, height, width), int64.
 
-        size: height and width of the result; by default those of the images. The logits are enlarged to it bilinearly.
+        size: height and width of the result; by default those of the images. The logits are enlarged bilinearly to the
+        size of the images, and then to it.
         """
-        return class_map(self(images), images.shape[-2:] if size is None else size)
+        logits = self.pixel_logits(images)
+        return class_map(logits, logits.size if size is None else size)
 
     def class_outputs(self) -> list[nn.Conv2d]:
         """Return the layers that compute the logits of the classes."""
@@ -65,9 +87,11 @@ class Segmenter(ModuleWithCard):
         return [cast(ClassOutput, head.class_output).convolution for head in heads]
 
 
-def class_map(logits: Tensor, size: Sequence[int]) -> Tensor:
-    """Enlarge logits (batch, classes, rows, columns) and return the class of each pixel: (batch, *size)."""
-    count = max(1, _LARGEST // (logits.shape[1] * size[0] * size[1]))
-    if torch.compiler.is_compiling() or count >= logits.shape[0]:
-        return enlarge(logits, size).argmax(dim=1)
-    return torch.cat([enlarge(some, size).argmax(dim=1) for some in logits.split(count)])
+def class_map(logits: PixelLogits, size: Sequence[int]) -> Tensor:
+    """Return the class of each pixel of images that are enlarged to a size: (batch, *size)."""
+    most = max(size[0] * size[1], logits.padded[0] * logits.padded[1])
+    count = max(1, _LARGEST // (logits.coarse.shape[1] * most))
+    if torch.compiler.is_compiling() or count >= logits.coarse.shape[0]:
+        return enlarge(logits.enlarged(), size).argmax(dim=1)
+    parts = (replace(logits, coarse=some) for some in logits.coarse.split(count))
+    return torch.cat([enlarge(some.enlarged(), size).argmax(dim=1) for some in parts])
