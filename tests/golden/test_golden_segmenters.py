@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from patchword.layers.dense.segmentation import pyramid_pooling, semantic_fpn, upernet
-from patchword.layers.dense.segmentation.pixel_logits import PixelLogits
-from patchword.layers.dense.segmentation.segmenter import class_map
+from patchword.layers.dense.segmentation.pixel_logits import PixelLogits, class_map
 from patchword.objectives.segmentation.loss import SegmentationLoss
 from support.dense.segmenters import build, golden_maps, golden_segmenter
 

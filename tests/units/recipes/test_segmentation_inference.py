@@ -3,9 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from patchword.layers.dense.segmentation import pixel_logits
 from patchword.models.segmentation import create_segmenter
-from patchword.recipes.segmentation.inference import InferenceOptions, probabilities, segment_images, window_places
+from patchword.recipes.segmentation.inference import PLAIN, InferenceOptions, compute_views, segment_images
+from patchword.recipes.segmentation.sliding import window_places
 from support.segmentation.segmenters import tiny_segmenter
 
 GREY = {"channels": 1}
@@ -39,6 +42,13 @@ def plain_logits(segmenter, pixels):
     return enlarged[:, :, :height, :width]
 
 
+def probabilities(segmenter, pixels, options=PLAIN):
+    """All rows at once."""
+    views = compute_views(segmenter, pixels, options)
+    assert list(views.strips()) == [(0, pixels.shape[2])]
+    return views.answer(0, pixels.shape[2])[0]
+
+
 def normalized(segmenter, pixels):
     mean, std = (torch.tensor(part).view(-1, 1, 1) for part in vars(segmenter.card.normalization).values())
     return (pixels.float() / 255 - mean) / std
@@ -59,6 +69,63 @@ def test_the_recipe_and_the_segmenter_give_the_same_label_map(backbone, size):
     assert sure.float().mean() > 0.99
     assert torch.equal(labels[sure], segmenter.segment(normalized(segmenter, pixels))[0].to(torch.uint8)[sure])
     assert torch.equal(labels[sure], expected.argmax(1)[0].to(torch.uint8)[sure])
+
+
+OPTIONS = {
+    "whole": PLAIN,
+    "another size": InferenceOptions(min_size=41, max_size=100),
+    "windows": InferenceOptions(slide=True, window=32, batch_size=4),
+    "scales": InferenceOptions(scales=(0.5, 1.75), flip=True),
+    "scaled windows": InferenceOptions(slide=True, window=32, scales=(0.5, 1.25), flip=True),
+}
+
+
+@pytest.mark.parametrize("largest", [1, 5_000])
+@pytest.mark.parametrize("options", OPTIONS)
+@torch.inference_mode()
+def test_strips_equal_the_whole(options, largest, segmenter, monkeypatch):
+    pixels = torch.cat([image(67, 53), image(67, 53, seed=1)])
+    views = compute_views(segmenter, pixels, OPTIONS[options])
+    found, labels = views.answer(0, 67)
+    monkeypatch.setattr(pixel_logits, "_LARGEST", largest)
+    strips = list(views.strips())
+    assert (len(strips) == 67) if largest == 1 else (1 < len(strips) < 67)
+    parts = [views.answer(*strip) for strip in strips]
+    for view in views.logits:  # bit by bit
+        rows = [view.rows(start, start + 1) for start in range(view.size[0])]
+        assert torch.equal(torch.cat(rows, dim=2), view.rows(0, view.size[0]))
+    assert (torch.cat([part for part, _ in parts], dim=2) - found).abs().max() < 1e-6  # the last bit of a softmax
+    assert torch.equal(torch.cat([part for _, part in parts], dim=1), labels)
+    assert torch.equal(views.classes(), labels.to(torch.uint8))
+    assert len(labels.unique()) > 1
+
+
+@pytest.mark.parametrize("size", [(67, 53), (100, 40)])
+@torch.inference_mode()
+def test_class_maps_in_strips_equal_the_whole(size, segmenter, monkeypatch):
+    images = normalized(segmenter, image(67, 53))
+    whole = segmenter.segment(images, size)
+    monkeypatch.setattr(pixel_logits, "_LARGEST", 1)
+    assert torch.equal(segmenter.segment(images, size), whole)
+
+
+def test_the_memory_of_a_large_image_is_limited(monkeypatch):
+    """No tensor has the logits of all pixels."""
+    largest = []
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            found = func(*args, **(kwargs or {}))
+            largest.append(found.numel() if isinstance(found, torch.Tensor) else 0)
+            return found
+
+    monkeypatch.setattr(pixel_logits, "_LARGEST", 50_000)
+    size, classes = (400, 300), 20
+    logits = pixel_logits.PixelLogits(torch.randn(1, classes, 100, 75), size, size)
+    with Sizes():
+        labels = pixel_logits.class_map(logits, size)
+    assert max(largest) <= 4 * 50_000 < classes * size[0] * size[1]
+    assert labels.shape == (1, *size)
 
 
 def segmenter_on(backbone):

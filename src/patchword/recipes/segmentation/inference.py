@@ -4,17 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from patchword.core.card import Normalization
 from patchword.data.augmentation.augmentation import normalize
 from patchword.data.segmentation.transforms.label_transforms import base_size, resized_pixels, scaled_size
+from patchword.layers.dense.segmentation.pixel_logits import LogitRows, PixelLogits, ResizedLogits, Size, strips
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
+from patchword.recipes.segmentation.sliding import slide
 from patchword.training.step import autocast
-
-Size = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -56,28 +54,66 @@ def inference_options(recipe: SegmentationRecipe) -> InferenceOptions:
     )
 
 
-@torch.inference_mode()
-def probabilities(
-    segmenter: Segmenter, images: Tensor, options: InferenceOptions = PLAIN, precision: str = "float32"
-) -> Tensor:
-    """Return the probability of each class in each pixel: (batch, classes, height, width), float32.
+@dataclass(frozen=True, eq=False)
+class ImageViews:
+    """The logits of images at several scales and mirrored, each resized to the images when rows are asked for.
 
-    images: (batch, channels, height, width) uint8, all of one size. Each scale gives logits, which are enlarged to the
-    size of the images; their probabilities are averaged over the scales and the mirrored copies.
+    logits, mirrored: one per view. size: height and width of the images. values: of one row of the largest view.
     """
+
+    logits: tuple[LogitRows, ...]
+    mirrored: tuple[bool, ...]
+    size: Size
+    values: int
+
+    def strips(self) -> Iterator[tuple[int, int]]:
+        """Yield start and stop of strips of rows that fit in memory."""
+        return strips(self.size[0], self.values)
+
+    def answer(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Return probabilities (batch, classes, rows, width) and classes (batch, rows, width) of rows start to stop.
+
+        The probabilities are averaged over the views. The class of a single view is that of its largest logit. Strips
+        have the logits of the whole bit by bit; the last bit of a probability may differ, as torch rounds by place.
+        """
+        first = self._rows(0, start, stop)
+        found = first.softmax(1)
+        if len(self.logits) == 1:
+            return found, first.argmax(1)
+        for number in range(1, len(self.logits)):
+            found += self._rows(number, start, stop).softmax(1)
+        return found.div_(len(self.logits)), found.argmax(1)
+
+    def classes(self) -> Tensor:
+        """Return the class of each pixel: (batch, height, width), uint8 on the host."""
+        parts = [self._classes(*strip).to("cpu", torch.uint8) for strip in self.strips()]
+        return torch.cat(parts, dim=1)
+
+    def _classes(self, start: int, stop: int) -> Tensor:
+        single = len(self.logits) == 1  # needs no probabilities
+        return self._rows(0, start, stop).argmax(1) if single else self.answer(start, stop)[1]
+
+    def _rows(self, number: int, start: int, stop: int) -> Tensor:
+        rows = ResizedLogits(self.logits[number], self.size).rows(start, stop)
+        return rows.flip(-1) if self.mirrored[number] else rows
+
+
+@torch.inference_mode()
+def compute_views(
+    segmenter: Segmenter, images: Tensor, options: InferenceOptions = PLAIN, precision: str = "float32"
+) -> ImageViews:
+    """Return the logits of images (batch, channels, height, width), uint8, at all scales, in the size of the maps."""
     device = next(segmenter.parameters()).device
     size = (int(images.shape[2]), int(images.shape[3]))
     base = base_size(size, options.min_size, options.max_size)
-    summed: Tensor | None = None
+    found: list[LogitRows] = []
+    flips = (False, True)[: 1 + options.flip]
     for scale in options.scales:
         pixels = resized_pixels(images, *scaled_size(base, scale)).to(device)
-        for mirrored in (False, True)[: 1 + options.flip]:
-            given = pixels.flip(-1) if mirrored else pixels
-            logits = _enlarged(_logits(segmenter, given, options, precision), size)
-            found = (logits.flip(-1) if mirrored else logits).softmax(1)
-            summed = found if summed is None else summed + found
-    assert summed is not None, "there is at least one scale"
-    return summed / (len(options.scales) * (1 + options.flip))
+        found += [_logits(segmenter, pixels.flip(-1) if flip else pixels, options, precision) for flip in flips]
+    largest = max(1.0, *(one.size[0] * one.size[1] / (size[0] * size[1]) for one in found))
+    values = int(len(images) * int(segmenter.card.config["classes"]) * size[1] * largest)
+    return ImageViews(tuple(found), flips * len(options.scales), size, values)
 
 
 @torch.inference_mode()
@@ -87,9 +123,8 @@ def segment_images(
     """Return the class of each pixel, (height, width) uint8 on the host, of images (channels, height, width), uint8."""
     found: dict[int, Tensor] = {}
     for places in by_size([(int(one.shape[1]), int(one.shape[2])) for one in images], options.batch_size):
-        batch = torch.stack([images[place] for place in places])
-        classes = probabilities(segmenter, batch, options, precision).argmax(1).to("cpu", torch.uint8)
-        found.update(zip(places, classes, strict=True))
+        views = compute_views(segmenter, torch.stack([images[place] for place in places]), options, precision)
+        found.update(zip(places, views.classes(), strict=True))
     return [found[place] for place in range(len(images))]
 
 
@@ -102,48 +137,13 @@ def by_size(sizes: Sequence[Size], most: int) -> Iterator[list[int]]:
         yield from (places[start : start + most] for start in range(0, len(places), most))
 
 
-def _logits(segmenter: Segmenter, pixels: Tensor, options: InferenceOptions, precision: str) -> Tensor:
-    """Return logits in the size of the pixels. Where windows overlap, their logits are averaged."""
-    normalization = segmenter.card.normalization
+def _logits(segmenter: Segmenter, pixels: Tensor, options: InferenceOptions, precision: str) -> LogitRows:
+    """Normalize images and return their logits: of the whole images, or of sliding windows."""
+
+    def compute(some: Tensor) -> PixelLogits:
+        with autocast(precision, some.device):
+            return segmenter.pixel_logits(normalize(some, segmenter.card.normalization))
+
     if not options.slide:
-        return _of_window(segmenter, pixels, normalization, precision)
-    height, width = int(pixels.shape[2]), int(pixels.shape[3])
-    places = [
-        (top, left)
-        for top in window_places(height, options.window, options.stride)
-        for left in window_places(width, options.window, options.stride)
-    ]
-    rows, columns = min(options.window, height), min(options.window, width)
-    together = max(1, options.batch_size // len(pixels))
-    summed: Tensor | None = None
-    counts = pixels.new_zeros(height, width, dtype=torch.float32)
-    for start in range(0, len(places), together):
-        some = places[start : start + together]
-        windows = torch.cat([pixels[:, :, top : top + rows, left : left + columns] for top, left in some])
-        logits = _of_window(segmenter, windows, normalization, precision)
-        if summed is None:
-            summed = logits.new_zeros(len(pixels), logits.shape[1], height, width)
-        for (top, left), own in zip(some, logits.split(len(pixels)), strict=True):
-            summed[:, :, top : top + rows, left : left + columns] += own
-            counts[top : top + rows, left : left + columns] += 1
-    assert summed is not None, "there is at least one window"
-    return summed / counts
-
-
-def window_places(length: int, window: int, stride: int) -> list[int]:
-    """Return where windows start along one axis; the last window ends with the image."""
-    number = max(length - window + stride - 1, 0) // stride + 1
-    return [max(0, min(place * stride, length - window)) for place in range(number)]
-
-
-def _of_window(segmenter: Segmenter, pixels: Tensor, normalization: Normalization, precision: str) -> Tensor:
-    """Normalize and return float32 logits in the size of the pixels."""
-    with autocast(precision, pixels.device):
-        logits = segmenter.pixel_logits(normalize(pixels, normalization))
-    return logits.enlarged()
-
-
-def _enlarged(logits: Tensor, size: Size) -> Tensor:
-    if (int(logits.shape[2]), int(logits.shape[3])) == size:
-        return logits
-    return F.interpolate(logits, size, mode="bilinear", align_corners=False)
+        return compute(pixels)
+    return slide(pixels, options.window, options.stride, max(1, options.batch_size // len(pixels)), compute)

@@ -14,7 +14,7 @@ from patchword.data.segmentation.records import IGNORED
 from patchword.data.segmentation.sources import SegmentationSource
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.objectives.metrics.segmentation.confusion import SegmentationScores, confusion_matrix
-from patchword.recipes.segmentation.inference import InferenceOptions, by_size, probabilities
+from patchword.recipes.segmentation.inference import InferenceOptions, by_size, compute_views
 from patchword.training.state import Validation
 
 METRIC = "mean_iou"
@@ -87,12 +87,15 @@ class HeldOutLabels:
         right, labelled = torch.zeros(count, dtype=torch.long), torch.zeros(count, dtype=torch.long)
         sizes = [(int(one.shape[0]), int(one.shape[1])) for one in labels]
         for places in by_size(sizes, self.options.batch_size):
-            found = probabilities(segmenter, torch.stack([images[place] for place in places]), self.options, precision)
-            truth = torch.stack([labels[place] for place in places]).to(found.device).long()
-            predicted, valid = found.argmax(1), truth != IGNORED
-            confusion += confusion_matrix(predicted, truth, classes, IGNORED).cpu()
-            own = found.gather(1, torch.where(valid, truth, 0)[:, None])[:, 0].clamp(min=_TINY).log()
-            losses[places] = -torch.where(valid, own, 0).double().sum((1, 2)).cpu()
-            right[places] = ((predicted == truth) & valid).sum((1, 2)).cpu()
-            labelled[places] = valid.sum((1, 2)).cpu()
+            views = compute_views(segmenter, torch.stack([images[place] for place in places]), self.options, precision)
+            whole = torch.stack([labels[place] for place in places])
+            for start, stop in views.strips():
+                found, predicted = views.answer(start, stop)
+                truth = whole[:, start:stop].to(found.device).long()
+                valid = truth != IGNORED
+                confusion += confusion_matrix(predicted, truth, classes, IGNORED).cpu()
+                own = found.gather(1, torch.where(valid, truth, 0)[:, None])[:, 0].clamp(min=_TINY).log()
+                losses[places] -= torch.where(valid, own, 0).double().sum((1, 2)).cpu()
+                right[places] += ((predicted == truth) & valid).sum((1, 2)).cpu()
+                labelled[places] += valid.sum((1, 2)).cpu()
         return confusion, losses, right, labelled

@@ -1,17 +1,13 @@
 """Segmenters: backbone, neck, and a head that classifies every cell of the finest map."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import torch
 from torch import Tensor, nn
 
-from patchword.layers.dense.segmentation.blocks import ClassOutput, enlarge
-from patchword.layers.dense.segmentation.pixel_logits import PixelLogits, pad_to_multiple
+from patchword.layers.dense.segmentation.blocks import ClassOutput
+from patchword.layers.dense.segmentation.pixel_logits import PixelLogits, class_map, pad_to_multiple
 from patchword.layers.model import ModuleWithCard
-
-_LARGEST = 2**28  # most values of enlarged logits at once
 
 
 class SegmenterOutput(NamedTuple):
@@ -85,13 +81,3 @@ class Segmenter(ModuleWithCard):
         """Return the layers that compute the logits of the classes."""
         heads = [self.head] if self.auxiliary is None else [self.head, self.auxiliary]
         return [cast(ClassOutput, head.class_output).convolution for head in heads]
-
-
-def class_map(logits: PixelLogits, size: Sequence[int]) -> Tensor:
-    """Return the class of each pixel of images that are enlarged to a size: (batch, *size)."""
-    most = max(size[0] * size[1], logits.padded[0] * logits.padded[1])
-    count = max(1, _LARGEST // (logits.coarse.shape[1] * most))
-    if torch.compiler.is_compiling() or count >= logits.coarse.shape[0]:
-        return enlarge(logits.enlarged(), size).argmax(dim=1)
-    parts = (replace(logits, coarse=some) for some in logits.coarse.split(count))
-    return torch.cat([enlarge(some.enlarged(), size).argmax(dim=1) for some in parts])
