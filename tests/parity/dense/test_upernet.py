@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import patchword
 from patchword.core.errors import UserError
@@ -70,6 +72,57 @@ def test_logits_equal_those_of_transformers_both_ways(name, tmp_path):
     ).eval()
     assert torch.equal(again(images(size)).logits, expected)
     assert json.loads((tmp_path / "ours" / "preprocessor_config.json").read_text())["size"]["height"] == 512
+
+
+def with_preprocessor(folder, **fields):
+    theirs("basic").save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(
+        json.dumps({"image_mean": [0.5] * 3, "image_std": [0.25] * 3, **fields})
+    )
+    return folder
+
+
+@torch.no_grad()
+def test_images_are_stretched_to_the_size_of_the_file(tmp_path):
+    folder = with_preprocessor(tmp_path / "theirs", size={"height": 32, "width": 32}, resample=2)
+    blocks = np.random.default_rng(0).integers(0, 256, (5, 9, 3), dtype=np.uint8)
+    image = Image.fromarray(blocks).resize((90, 50), Image.Resampling.NEAREST)
+    model = theirs("basic")
+
+    def labels(given):
+        pixels = torch.tensor(np.asarray(given)).permute(2, 0, 1)[None]
+        return enlarge(model((pixels / 255 - 0.5) / 0.25).logits, (50, 90)).argmax(1)[0].numpy()
+
+    pipe = patchword.pipeline(folder, device="cpu")
+    found = pipe(image)[0].segmentation.labels
+    assert (found == labels(image.resize((32, 32), Image.Resampling.BILINEAR))).mean() > 0.98  # of rounded pixels
+    assert (found == labels(image)).mean() < 0.9
+    for layout in ("patchword", "huggingface"):
+        again = patchword.save(pipe.segmenter, tmp_path / layout, layout=layout)
+        assert (patchword.pipeline(again, device="cpu")(image)[0].segmentation.labels == found).all()
+
+
+def test_a_file_without_a_resize_keeps_the_size(tmp_path):
+    size = {"height": 64, "width": 64}
+    folder = with_preprocessor(tmp_path / "theirs", size=size, do_resize=False)
+    pipe = patchword.pipeline(folder, device="cpu")
+    assert pipe.segmenter.card.resize.mode == "fit"
+    patchword.save(pipe.segmenter, tmp_path / "ours", layout="huggingface")
+    assert json.loads((tmp_path / "ours/preprocessor_config.json").read_text())["do_resize"] is False
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"size": {"height": 64, "width": 96}}, "field 'size' of preprocessor_config.json"),
+        ({"size": {"shortest_edge": 512}}, "field 'size' of preprocessor_config.json"),
+        ({"size": 512, "resample": 3}, "field 'resample' of preprocessor_config.json"),
+    ],
+)
+def test_another_resize_is_refused(fields, message, tmp_path):
+    with pytest.raises(UserError, match=message) as found:
+        load_segmenter(with_preprocessor(tmp_path, **fields))
+    assert "do_resize: false" in str(found.value)
 
 
 @torch.no_grad()

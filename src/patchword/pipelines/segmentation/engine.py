@@ -13,7 +13,7 @@ from patchword.pipelines.dense_engine import DenseEngine
 from patchword.pipelines.detection.pixels import read_pixels
 from patchword.pipelines.image_inputs import OneImage
 from patchword.pipelines.segmentation.answer import LabelArray, SegmentationAnswer
-from patchword.recipes.segmentation.inference import InferenceOptions, segment_images
+from patchword.recipes.segmentation.inference import InferenceOptions, card_options, segment_images
 from patchword.reports.detection.colors import Color
 from patchword.reports.segmentation.overlay import colors_of
 
@@ -39,9 +39,9 @@ class SegmentationEngine(DenseEngine[Segmenter]):
         options: InferenceOptions | None = None,
         colors: tuple[Color, ...] = (),
     ) -> "SegmentationEngine":
-        """Move a segmenter to its device, in evaluation mode. options: None segments whole images in their own size."""
+        """Move a segmenter to its device, in evaluation mode. options: None segments as the card says."""
         target = pick_device(device)
-        chosen = options or InferenceOptions(window=int(model.card.config["crop"]), batch_size=1)
+        chosen = options or card_options(model.card)
         found = pick_precision(precision, target)
         return cls(name or model.card.model, model.to(target).eval(), target, found, chosen, colors)
 

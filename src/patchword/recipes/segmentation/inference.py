@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from patchword.core.card import Card
 from patchword.data.augmentation.augmentation import normalize
 from patchword.data.segmentation.transforms.label_transforms import base_size, resized_pixels, scaled_size
 from patchword.layers.dense.segmentation.pixel_logits import LogitRows, PixelLogits, ResizedLogits, Size, strips
@@ -21,7 +22,8 @@ class InferenceOptions:
 
     slide: in windows of `window` pixels, which overlap by a third; else at once. scales: factors of the image size.
     flip: also mirrored. min_size, max_size: shorter side, and maximum of the longer one, before scaling; min_size 0
-    keeps the size of the image. batch_size: windows that are computed together.
+    keeps the size of the image. batch_size: windows that are computed together. square: side in pixels that images are
+    stretched to before scaling, instead of min_size; 0: they are not.
     """
 
     slide: bool = False
@@ -31,6 +33,7 @@ class InferenceOptions:
     min_size: int = 0
     max_size: int = 2048
     batch_size: int = 8
+    square: int = 0
 
     @property
     def stride(self) -> int:
@@ -52,6 +55,12 @@ def inference_options(recipe: SegmentationRecipe) -> InferenceOptions:
         recipe.max_size,
         recipe.batch_size,
     )
+
+
+def card_options(card: Card) -> InferenceOptions:
+    """Return how a model without a recipe segments images: in their own size, or as its file asks for."""
+    crop = int(card.config["crop"])
+    return InferenceOptions(window=crop, batch_size=1, square=crop if card.resize.mode == "stretch" else 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +114,8 @@ def compute_views(
     """Return the logits of images (batch, channels, height, width), uint8, at all scales, in the size of the maps."""
     device = next(segmenter.parameters()).device
     size = (int(images.shape[2]), int(images.shape[3]))
-    base = base_size(size, options.min_size, options.max_size)
+    square = (options.square, options.square)
+    base = square if options.square else base_size(size, options.min_size, options.max_size)
     found: list[LogitRows] = []
     flips = (False, True)[: 1 + options.flip]
     for scale in options.scales:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from patchword.core.card import Resize
 from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.models import REGISTRY
@@ -34,7 +35,7 @@ class SegmenterPlan:
             segmenter = create_segmenter(self.name, **fields)
         else:
             segmenter = self.weights.build_segmenter(**fields).train()
-        segmenter.card = replace(segmenter.card, labels=classes)
+        segmenter.card = replace(segmenter.card, labels=classes, resize=Resize())  # the recipe says how to test it
         return segmenter
 
 

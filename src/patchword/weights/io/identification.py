@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from patchword.core.card import Card, ConfigValue
+from patchword.core.card import Card, ConfigValue, Resize
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.dense.backbones import pixel_normalization
@@ -14,7 +14,13 @@ from patchword.models.detection import DETECTORS
 from patchword.models.registry import configured
 from patchword.weights.io.cards import card_from_dict
 from patchword.weights.io.dense_families import DENSE
-from patchword.weights.io.preprocessing import authors_resize, read_normalization, read_resize, read_shorter_side
+from patchword.weights.io.preprocessing import (
+    authors_resize,
+    read_normalization,
+    read_resize,
+    read_shorter_side,
+    read_square,
+)
 from patchword.weights.io.weight_source import WeightSource
 from patchword.weights.names.closest import closest
 
@@ -62,12 +68,15 @@ def _identify_dense(source: WeightSource, model: str | None) -> Card:
     default = DENSE[name].config
     known = asdict(default)
     declared = source.layout.read_config(source.config) if source.config else {}
+    resize = Resize()
     if name in DETECTORS:
         declared = {**declared, **read_shorter_side(source.preprocessor)}
+    elif side := read_square(source.preprocessor):
+        declared, resize = {**declared, "crop": side}, Resize("stretch", 1.0, "bilinear")
     fields = {**source.layout.sizes(shapes), **source.layout.implied, **declared}
     config = configured(name, default, {key: value for key, value in fields.items() if key in known})
     normalization = read_normalization(source.preprocessor, source.config.get("pretrained_cfg") or {})
-    return Card(name, asdict(config), _labels(source.config), normalization or pixel_normalization(config))
+    return Card(name, asdict(config), _labels(source.config), normalization or pixel_normalization(config), resize)
 
 
 def _refuse_another(model: str | None, found: str) -> None:

@@ -31,6 +31,7 @@ _AUTHORS_LARGE: dict[str, Resize] = {  # of 384 pixels and more
     "cvt": Resize("stretch", 1.0, "bicubic"),
     "cswin": Resize("crop", 1.0, "bicubic"),
 }
+_AS_STORED = "do_resize: false in that file segments images in their own size"
 _NOT_RESIZED = 32  # up to this side, the authors' code takes the images as they are
 
 
@@ -76,6 +77,24 @@ def read_shorter_side(preprocessor: Mapping[str, Any]) -> dict[str, int]:
         expected = "shortest_edge and longest_edge"
         raise UserError("field 'size' of preprocessor_config.json", expected=expected, got=size)
     return {"min_size": size["shortest_edge"], "max_size": size["longest_edge"]}
+
+
+def read_square(preprocessor: Mapping[str, Any]) -> int | None:
+    """Return the side of the square that images of a segmenter are stretched to; None if they keep their size."""
+    if "size" not in preprocessor or not preprocessor.get("do_resize", True):
+        return None
+    size = preprocessor["size"]
+    height, width = (size.get("height"), size.get("width")) if isinstance(size, dict) else (size, size)
+    if type(height) is not int or height < 1 or height != width:
+        expected = "height and width of one value, in pixels"
+        raise UserError("field 'size' of preprocessor_config.json", expected=expected, got=size, hint=_AS_STORED)
+    resample = preprocessor.get("resample", PILLOW.index("bilinear"))
+    if resample != PILLOW.index("bilinear"):
+        expected = f"{PILLOW.index('bilinear')} (bilinear)"
+        raise UserError(
+            "field 'resample' of preprocessor_config.json", expected=expected, got=resample, hint=_AS_STORED
+        )
+    return height
 
 
 def _timm(fields: Mapping[str, Any]) -> Resize:

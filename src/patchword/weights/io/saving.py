@@ -82,7 +82,7 @@ def _table(library: str, card: Card) -> Layout:
 def _preprocessor(card: Card, table: Layout) -> dict[str, Any]:
     return {
         "image_processor_type": table.processor,
-        "do_resize": True,
+        "do_resize": card.model not in SEGMENTERS or card.resize.mode == "stretch",
         "size": _size(card),
         "resample": PILLOW.index(card.resize.interpolation),
         "do_rescale": True,
