@@ -17,7 +17,7 @@ from patchword.pipelines.detection.opening import is_detector, open_detector
 from patchword.pipelines.images import ImageEngine
 from patchword.pipelines.interface import Pipeline
 from patchword.pipelines.segmentation.engine import SegmentationEngine
-from patchword.pipelines.segmentation.opening import is_segmenter, run_options, saved_colors
+from patchword.pipelines.segmentation.opening import holds_segmenter, run_options, saved_colors
 from patchword.pipelines.texts import TextEngine
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.run_folder import RunFolder, refuse_several_runs
@@ -112,7 +112,7 @@ def _located(source: str | Path, download: bool) -> Path:
 def _loaded(path: Path) -> Model | Detector | Segmenter:
     if is_detector(path):
         return open_detector(path)
-    if is_segmenter(path):
+    if holds_segmenter(path):
         return RunFolder(path).segmenter() if (path / "recipe.yaml").is_file() else load_segmenter(path)
     if (path / "recipe.yaml").is_file():
         return RunFolder(path).model()

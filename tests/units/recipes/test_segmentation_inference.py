@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchword.layers.dense.segmentation import pixel_logits
 from patchword.models.segmentation import create_segmenter
-from patchword.recipes.segmentation.inference import PLAIN, InferenceOptions, compute_views, segment_images
+from patchword.recipes.segmentation.inference import PLAIN, InferenceOptions, compute_views, predict_label_maps
 from patchword.recipes.segmentation.sliding import window_places
 from support.segmentation.segmenters import tiny_segmenter
 
@@ -62,7 +62,7 @@ def test_the_recipe_and_the_segmenter_give_the_same_label_map(backbone, size):
     expected = plain_logits(segmenter, pixels)
     found = segmenter.pixel_logits(normalized(segmenter, pixels)).enlarged()
     assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
-    labels = segment_images(segmenter, [pixels[0]])[0]
+    labels = predict_label_maps(segmenter, [pixels[0]])[0]
     assert len(labels.unique()) > 1
     top = expected[0].topk(2, dim=0).values
     sure = top[0] - top[1] > 1e-4 * expected.abs().max()
@@ -145,7 +145,7 @@ def test_a_whole_image(segmenter):
     assert found.shape == (1, 4, 70, 96)
     assert (found - expected).abs().max() < 1e-5
     assert len(found.argmax(1).unique()) > 1
-    assert torch.equal(segment_images(segmenter, [pixels[0]])[0], expected.argmax(1)[0].to(torch.uint8))
+    assert torch.equal(predict_label_maps(segmenter, [pixels[0]])[0], expected.argmax(1)[0].to(torch.uint8))
 
 
 @torch.inference_mode()
@@ -194,10 +194,10 @@ def test_an_image_is_resized_to_the_size_of_the_recipe(segmenter):
 
 def test_images_of_several_sizes_keep_their_order(segmenter):
     images = [image(*size, seed)[0] for seed, size in enumerate([(32, 32), (40, 64), (32, 32), (64, 40)])]
-    together = segment_images(segmenter, images, InferenceOptions(batch_size=8))
+    together = predict_label_maps(segmenter, images, InferenceOptions(batch_size=8))
     for one, found in zip(images, together, strict=True):
         assert found.shape == one.shape[1:]
-        alone = segment_images(segmenter, [one])[0]
+        alone = predict_label_maps(segmenter, [one])[0]
         assert (found != alone).float().mean() < 0.01  # sums of another order
 
 

@@ -33,7 +33,7 @@ def is_segmenter(model: str) -> bool:
     path = local_path(model)
     if not path.exists() and set(get_close_matches(model, known, n=1)) & set(SEGMENTERS):
         raise UserError(f"no model is called {model!r}", hint=f"{nearest(model, known)} (`patchword models` lists all)")
-    return opening.is_segmenter(path)
+    return opening.holds_segmenter(path)
 
 
 def segmenter_card(model: str, settings: "Iterable[str] | None") -> "Card":

@@ -94,13 +94,13 @@ def predict(
       patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
     from patchword.pipelines.detection.opening import is_detector
-    from patchword.pipelines.segmentation.opening import is_segmenter
+    from patchword.pipelines.segmentation.opening import holds_segmenter
     from patchword.pipelines.texts import TextEngine
     from patchword.recipes.text.inference.requests import TypedOptions
 
     check_places(to, jsonl, coco, polygons)
     fetch_model(model, download)
-    if is_segmenter(_folder(model)):
+    if holds_segmenter(_folder(model)):
         from patchword.cli.training.predict_labels import LabelOutputs, predict_labels
 
         _refuse_options(model, {"--coco": coco, "--score": score, "--every": every}, "detectors")

@@ -13,7 +13,7 @@ from patchword.pipelines.dense_engine import DenseEngine
 from patchword.pipelines.detection.pixels import read_pixels
 from patchword.pipelines.image_inputs import OneImage
 from patchword.pipelines.segmentation.answer import LabelArray, SegmentationAnswer
-from patchword.recipes.segmentation.inference import InferenceOptions, card_options, segment_images
+from patchword.recipes.segmentation.inference import InferenceOptions, card_options, predict_label_maps
 from patchword.reports.detection.colors import Color
 from patchword.reports.segmentation.overlay import colors_of
 
@@ -51,7 +51,7 @@ class SegmentationEngine(DenseEngine[Segmenter]):
 
     def _answers(self, read: Sequence[Tensor | UserError]) -> Iterator[SegmentationAnswer | UserError]:
         pixels = [one for one in read if isinstance(one, Tensor)]
-        found = iter(segment_images(self.model, pixels, self.options, self.precision) if pixels else [])
+        found = iter(predict_label_maps(self.model, pixels, self.options, self.precision) if pixels else [])
         colors = colors_of(len(self.labels), self.colors)
         for one in read:
             if isinstance(one, UserError):

@@ -19,7 +19,7 @@ from patchword.reports.detection.colors import Color
 from patchword.weights import load_segmenter
 
 
-def is_segmenter(path: Path) -> bool:
+def holds_segmenter(path: Path) -> bool:
     """Return whether a run, a model folder or a file of weights is a segmenter; only its description is read."""
     if (path / "recipe.yaml").is_file():
         return isinstance(read_recipe(path / "recipe.yaml"), SegmentationRecipe)

@@ -16,7 +16,7 @@ from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.objectives.metrics.segmentation.confusion import SegmentationScores
 from patchword.recipes.dense.backbones import channels_of
 from patchword.recipes.run_folder import RunFolder
-from patchword.recipes.segmentation.inference import InferenceOptions, inference_options, segment_images
+from patchword.recipes.segmentation.inference import InferenceOptions, inference_options, predict_label_maps
 from patchword.recipes.segmentation.measuring import METRIC, HeldOutLabels, MeasuredLabels
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.recipes.segmentation.task import open_data
@@ -51,7 +51,7 @@ class SegmentationEvaluation:
     def image(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return pixels (channels, height, width), true labels and predicted labels (height, width), all uint8."""
         sample = self.source.sample(index)
-        return sample.pixels, sample.labels, segment_images(self.model, [sample.pixels], self.options)[0]
+        return sample.pixels, sample.labels, predict_label_maps(self.model, [sample.pixels], self.options)[0]
 
     def lines(self) -> Sequence[str]:
         scores = self.scores

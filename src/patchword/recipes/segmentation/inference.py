@@ -127,7 +127,7 @@ def compute_views(
 
 
 @torch.inference_mode()
-def segment_images(
+def predict_label_maps(
     segmenter: Segmenter, images: Sequence[Tensor], options: InferenceOptions = PLAIN, precision: str = "float32"
 ) -> list[Tensor]:
     """Return the class of each pixel, (height, width) uint8 on the host, of images (channels, height, width), uint8."""

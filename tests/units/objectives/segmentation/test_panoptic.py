@@ -13,7 +13,7 @@ from patchword.objectives.metrics.segmentation.panoptic import (
 
 
 def naive(predicted, target, categories):
-    """A second implementation: sets of pixels and plain loops; (iou, matched, invented, missed) per category."""
+    """A second implementation: sets of pixels and plain loops; (iou, TP, FP, FN) per category."""
 
     def pixels(image, wanted):
         rows, columns = image.ids.shape
@@ -77,9 +77,9 @@ def test_counts_equal_those_of_loops():
         predicted = PanopticMap(ids, {one: Segment(each.category) for one, each in segments.items()})
         found = panoptic_counts(predicted, target, 3)
         for category, expected in enumerate(naive(predicted, target, 3)):
-            row = (found.iou, found.matched, found.invented, found.missed)
+            row = (found.iou, found.true_positives, found.false_positives, found.false_negatives)
             assert [float(each[category]) for each in row] == pytest.approx(expected)
-        kinds += [found.matched.sum(), found.invented.sum(), found.missed.sum()]
+        kinds += [found.true_positives.sum(), found.false_positives.sum(), found.false_negatives.sum()]
     assert (kinds > 20).all()  # every rule was used
 
 
@@ -93,9 +93,9 @@ def test_qualities_by_hand():
     predicted = PanopticMap(strip(7, 7, 8, 8, 9, 9), {7: Segment(1), 8: Segment(1), 9: Segment(2)})
     counts = panoptic_counts(predicted, target, 4)
     assert counts.iou.tolist() == pytest.approx([0, 2 / 3, 0, 0])
-    assert counts.matched.tolist() == [0, 1, 0, 0]
-    assert counts.invented.tolist() == [0, 1, 1, 0]
-    assert counts.missed.tolist() == [2, 0, 0, 0]
+    assert counts.true_positives.tolist() == [0, 1, 0, 0]
+    assert counts.false_positives.tolist() == [0, 1, 1, 0]
+    assert counts.false_negatives.tolist() == [2, 0, 0, 0]
     quality = counts.by_category()[1]
     assert quality == pytest.approx((2 / 3 / 1.5, 2 / 3, 1 / 1.5))
     assert quality.panoptic == pytest.approx(quality.segmentation * quality.recognition)
@@ -109,7 +109,7 @@ def test_qualities_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "segments", "invented"),
+    ("wanted", "segments", "false_positives"),
     [
         (strip(1, 1, 0, 0, 0, 0), {1: Segment(1)}, 0),  # three of four pixels on void
         (strip(1, 1, 0, 0, 1, 1), {1: Segment(1)}, 1),  # only half
@@ -117,17 +117,17 @@ def test_qualities_by_hand():
         (strip(1, 1, 2, 2, 2, 1), {1: Segment(1), 2: Segment(1, is_crowd=True)}, 1),  # on another crowd
     ],
 )
-def test_predictions_on_void_and_crowds_are_not_counted(wanted, segments, invented):
+def test_predictions_on_void_and_crowds_are_not_counted(wanted, segments, false_positives):
     predicted = PanopticMap(strip(0, 0, 5, 5, 5, 5), {5: Segment(0)})
     counts = panoptic_counts(predicted, PanopticMap(wanted, segments), 2)
-    assert counts.invented.tolist() == [invented, 0]
-    assert counts.missed.tolist() == [0, 1]  # a crowd is not missed
+    assert counts.false_positives.tolist() == [false_positives, 0]
+    assert counts.false_negatives.tolist() == [0, 1]  # a crowd is not missed
 
 
 def test_an_overlap_of_exactly_one_half_is_no_match():
     target = PanopticMap(strip(1, 1, 0, 0), {1: Segment(0)})
     predicted = PanopticMap(strip(1, 0, 0, 0), {1: Segment(0)})
-    assert panoptic_counts(predicted, target, 1).matched.tolist() == [0]
+    assert panoptic_counts(predicted, target, 1).true_positives.tolist() == [0]
 
 
 def test_wrong_maps_are_errors():

@@ -10,7 +10,7 @@ from PIL import Image
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.files import write_json
-from patchword.recipes.segmentation.inference import segment_images
+from patchword.recipes.segmentation.inference import predict_label_maps
 from patchword.weights import save
 from support.segmentation.label_maps import COLORS, draw_rectangles
 from support.segmentation.segmenters import tiny_segmenter
@@ -34,7 +34,7 @@ def pipe(folder):
 def test_an_answer_has_labels_classes_and_shares(pipe, folder):
     answer = pipe(folder / "image.png")[0].segmentation
     pixels = torch.from_numpy(np.array(Image.open(folder / "image.png"))).permute(2, 0, 1)
-    assert np.array_equal(answer.labels, segment_images(pipe.segmenter, [pixels])[0].numpy())
+    assert np.array_equal(answer.labels, predict_label_maps(pipe.segmenter, [pixels])[0].numpy())
     assert answer.labels.shape == (40, 48)
     assert answer.classes == pipe.labels == tuple(COLORS)
     assert sum(answer.share.values()) == pytest.approx(1)

@@ -52,12 +52,16 @@ class Quality(NamedTuple):
 
 @dataclass(frozen=True)
 class PanopticCounts:
-    """Sums per category, which can be added over images: IoU of the matches, and the numbers of segments."""
+    """Sums per category, which can be added over images.
+
+    iou: of the matches. true_positives: matches (TP). false_positives: predictions without one (FP). false_negatives:
+    segments of the target without one (FN).
+    """
 
     iou: npt.NDArray[np.float64]
-    matched: npt.NDArray[np.int64]
-    invented: npt.NDArray[np.int64]
-    missed: npt.NDArray[np.int64]
+    true_positives: npt.NDArray[np.int64]
+    false_positives: npt.NDArray[np.int64]
+    false_negatives: npt.NDArray[np.int64]
 
     @classmethod
     def zeros(cls, categories: int) -> Self:
@@ -67,17 +71,17 @@ class PanopticCounts:
     def __add__(self, other: "PanopticCounts") -> "PanopticCounts":
         return PanopticCounts(
             self.iou + other.iou,
-            self.matched + other.matched,
-            self.invented + other.invented,
-            self.missed + other.missed,
+            self.true_positives + other.true_positives,
+            self.false_positives + other.false_positives,
+            self.false_negatives + other.false_negatives,
         )
 
     def by_category(self) -> list[Quality]:
         """Return the quality of each category; NaN if it has no segment."""
         with np.errstate(invalid="ignore"):
-            total = self.matched + 0.5 * self.invented + 0.5 * self.missed
-            panoptic, recognition = self.iou / total, self.matched / total
-            segmentation = np.where(self.matched > 0, self.iou / np.maximum(self.matched, 1), 0.0)
+            total = self.true_positives + 0.5 * self.false_positives + 0.5 * self.false_negatives
+            panoptic, recognition = self.iou / total, self.true_positives / total
+            segmentation = np.where(self.true_positives > 0, self.iou / np.maximum(self.true_positives, 1), 0.0)
         segmentation[total == 0] = np.nan
         return [Quality(*map(float, row)) for row in zip(panoptic, segmentation, recognition, strict=True)]
 
@@ -93,8 +97,8 @@ def panoptic_counts(predicted: PanopticMap, target: PanopticMap, categories: int
     """Match the segments of one image, and count them.
 
     A prediction and a segment of the same category match if their IoU is above 0.5; pixels of the prediction that are
-    void in the target do not count in the union. Crowd segments do not match and are not missed. A prediction without
-    a match is not counted if more than half of it lies on void or on a crowd of its category.
+    void in the target do not count in the union. Crowd segments do not match and are not false negatives. A prediction
+    without a match is not counted if more than half of it lies on void or on a crowd of its category.
     """
     if predicted.ids.shape != target.ids.shape:
         raise UserError("panoptic maps of different sizes", expected=target.ids.shape, got=predicted.ids.shape)
@@ -108,16 +112,16 @@ def panoptic_counts(predicted: PanopticMap, target: PanopticMap, categories: int
         category = target.segments[other].category
         union = areas[one] + wanted[other] - pixels - shared.get((one, VOID), 0)
         if predicted.segments[one].category == category and pixels / union > _MATCH:
-            counts.matched[category] += 1
+            counts.true_positives[category] += 1
             counts.iou[category] += pixels / union
             matched[0].add(one)
             matched[1].add(other)
     for other, segment in target.segments.items():
         if not segment.is_crowd and other not in matched[1]:
-            counts.missed[segment.category] += 1
+            counts.false_negatives[segment.category] += 1
     for one in predicted.segments.keys() - matched[0]:
         if not _is_excused(one, predicted, target, areas.get(one, 0), shared):
-            counts.invented[predicted.segments[one].category] += 1
+            counts.false_positives[predicted.segments[one].category] += 1
     return counts
 
 
