@@ -101,6 +101,14 @@ def total_loss(detector, given, size=(64, 96)):
     return torch.stack(list(losses.values())).sum()
 
 
+def test_targets_without_a_column_are_background_only(name):
+    given = targets([0, 0])
+    none = replace(given, **{field: getattr(given, field)[:, :0] for field in ("boxes", "labels", "valid", "masks")})
+    loss = total_loss(small(name).train(), none)
+    torch.testing.assert_close(loss, total_loss(small(name).train(), given))
+    loss.backward()
+
+
 @pytest.mark.parametrize(("detector", "backbone"), PARAMETERS)
 @pytest.mark.usefixtures("quick_meta")
 @torch.no_grad()

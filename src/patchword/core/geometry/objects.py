@@ -65,6 +65,14 @@ class Targets(_Batch):
         valid = torch.stack([torch.arange(room, device=one.device) < len(one) for one in boxes])
         return cls(_padded(boxes, room), _padded(labels, room), valid, sizes, _padded(masks, room) if masks else None)
 
+    def with_room(self) -> Self:
+        """Return the targets with room for at least one object, which losses index: padding if there is none."""
+        if self.valid.shape[1]:
+            return self
+        boxes, labels, valid = (_padded(list(part), 1) for part in (self.boxes, self.labels, self.valid))
+        masks = None if self.masks is None else _padded(list(self.masks), 1)
+        return replace(self, boxes=boxes, labels=labels, valid=valid, masks=masks)
+
 
 @dataclass(frozen=True, eq=False)
 class Detections(_Batch):

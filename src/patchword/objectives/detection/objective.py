@@ -20,14 +20,17 @@ class DetectionLoss(ABC, Generic[D]):
     """How detectors of one class learn."""
 
     def __call__(self, detector: D, images: Tensor, targets: Targets, shared: SharedLoss = ONE_PROCESS) -> Losses:
-        """Return the losses of a batch by name; their sum is what a training step minimizes."""
-        return self.on_levels(detector, detector.features(images), targets, shared)
+        """Return the losses of a batch by name; their sum is what a training step minimizes.
+
+        Without an object in the batch, they are those of the background.
+        """
+        return self.on_levels(detector, detector.features(images), targets.with_room(), shared)
 
     @abstractmethod
     def on_levels(
         self, detector: D, levels: Sequence[Tensor], targets: Targets, shared: SharedLoss = ONE_PROCESS
     ) -> Losses:
-        """Return the losses from the maps of `detector.features`."""
+        """Return the losses from the maps of `detector.features`. targets: with room for at least one object."""
 
     def configured(self, config: Mapping[str, Any]) -> Self:
         """Return the loss with the values that the config of a detector gives."""
