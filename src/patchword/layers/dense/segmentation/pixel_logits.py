@@ -11,7 +11,7 @@ from torch import Tensor
 from patchword.layers.dense.segmentation.blocks import enlarge
 
 Size = tuple[int, int]  # height, width
-_LARGEST = 2**24  # most values of a strip
+_LARGEST = 2**26  # most values of a strip
 
 
 class LogitRows(Protocol):
