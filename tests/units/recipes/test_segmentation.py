@@ -175,6 +175,11 @@ def test_a_tiny_segmenter_learns():
         (("crop=48",), "'crop'"),
         (("ignored=nothing",), "no class is called 'nothing'"),
         (("format=voc",), "JPEGImages"),
+        (("batch_size=1",), "one image per micro-batch"),
+        (("gradient_accumulation=4",), "batch_size=4 gradient_accumulation=4"),
+        (("batch_size=3", "gradient_accumulation=2"), "one image per micro-batch"),
+        (("model.scales=[2,3]", "batch_size=1", "crop=32"), "in crops of 32 pixels"),
+        (("max_images=1",), "one image per micro-batch"),
     ],
 )
 def test_a_mistake_is_a_message_and_nothing_is_written(settings, message):
@@ -182,6 +187,13 @@ def test_a_mistake_is_a_message_and_nothing_is_written(settings, message):
         train(recipe(*settings), Path("run"), silent())
     assert message in str(raised.value)
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    "settings", [("gradient_accumulation=2",), ("model.scales=[2,3]", "batch_size=1", "crop=64"), ("batch_size=5",)]
+)
+def test_micro_batches_that_batch_norms_can_read(settings):
+    assert train(recipe("epochs=1", "max_images=10", *settings), Path("run"), silent())
 
 
 def test_settings_are_checked_before_label_maps_are_read(monkeypatch):

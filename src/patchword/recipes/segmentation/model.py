@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from patchword.core.card import Resize
 from patchword.core.errors import UserError, nearest
+from patchword.layers.dense.segmentation.pyramid_pooling import PyramidPooling
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.models import REGISTRY
+from patchword.models.dense.backbones import DenseBackbone
 from patchword.models.detection import DETECTORS
 from patchword.models.segmentation import SEGMENTERS, create_segmenter
 from patchword.recipes.dense.backbones import backbone_channels, check_backbone_source
@@ -37,6 +39,24 @@ class SegmenterPlan:
             segmenter = self.weights.build_segmenter(**fields).train()
         segmenter.card = replace(segmenter.card, labels=classes, resize=Resize())  # the recipe says how to test it
         return segmenter
+
+
+def check_micro_batches(recipe: SegmentationRecipe, segmenter: Segmenter, images: int) -> None:
+    """Refuse micro-batches of one image if a batch norm reads a map of one cell. images: in the training data."""
+    pooled = any(isinstance(part, PyramidPooling) and 1 in part.scales for part in segmenter.modules())
+    if not pooled and recipe.crop > max(cast(DenseBackbone, segmenter.backbone).strides):
+        return
+    batch, parts = min(recipe.batch_size, images), recipe.gradient_accumulation
+    largest = -(-batch // parts)
+    if batch - (batch - 1) // largest * largest == 1:  # the last part of torch.chunk is the smallest
+        raise UserError(
+            f"{segmenter.card.model!r} cannot be trained with one image per micro-batch",
+            expected="at least two images: a batch norm reads one value per image "
+            + ("in pyramid pooling" if pooled else f"in crops of {recipe.crop} pixels"),
+            got=f"batch_size={recipe.batch_size} gradient_accumulation={parts} and {images:,} training images",
+            hint="set a larger batch_size or a smaller gradient_accumulation"
+            + ("; model=semantic-fpn has no pyramid pooling" if pooled else ", or a larger crop"),
+        )
 
 
 def plan_segmenter(recipe: SegmentationRecipe) -> SegmenterPlan:

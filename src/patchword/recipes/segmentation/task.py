@@ -23,7 +23,7 @@ from patchword.recipes.dense.memory_format import store_channels_last
 from patchword.recipes.dense.normalization import measured
 from patchword.recipes.segmentation.inference import inference_options
 from patchword.recipes.segmentation.measuring import METRIC, HeldOutLabels
-from patchword.recipes.segmentation.model import plan_segmenter
+from patchword.recipes.segmentation.model import check_micro_batches, plan_segmenter
 from patchword.recipes.segmentation.objective import SegmentationObjective
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.recipes.segmentation.summary import print_summary
@@ -96,6 +96,7 @@ def build_task(recipe: SegmentationRecipe, console: Console) -> SegmentationTask
         console.print(line, highlight=False, markup=False)
     torch.manual_seed(recipe.seed)
     segmenter = plan.build(splits.train.classes)
+    check_micro_batches(recipe, segmenter, len(splits.train))
     if plan.weights is None:
         segmenter.card = replace(segmenter.card, normalization=measured(splits.train))
     loaded = load_backbone_weights(segmenter, recipe.backbone_weights)
