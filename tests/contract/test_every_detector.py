@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from patchword.core.geometry.objects import Targets
 from patchword.layers.dense.anchor_detector import AnchorDetector
+from patchword.layers.dense.detector import Detector
 from patchword.models.detection import DETECTORS, create_detector
 from patchword.objectives.detection.rules import LOSSES, detection_loss
 from patchword.objectives.detection.shared_loss import SharedLoss
@@ -99,6 +100,15 @@ def total_loss(detector, given, size=(64, 96)):
     losses = detection_loss(detector)(detector, images, given, SharedLoss(keys=seeded_keys(3)))
     assert all(loss.isfinite() for loss in losses.values()), losses
     return torch.stack(list(losses.values())).sum()
+
+
+def test_a_detector_has_no_mask_heads_of_its_own():
+    class Plain(Detector):
+        features = detect = class_outputs = None
+
+    assert len(Plain().masks) == 0
+    parts = [key.partition(".")[0] for key, _ in small("mask-rcnn").named_parameters()]
+    assert list(dict.fromkeys(parts)) == ["backbone", "neck", "proposer", "stages", "masks"]  # the order of checkpoints
 
 
 def test_targets_without_a_column_are_background_only(name):

@@ -35,6 +35,13 @@ def test_models_lists_detectors(command):
     ]
 
 
+def test_the_note_about_box_heads_belongs_to_detectors_with_proposals(command):
+    for name, has_note in (("detr", False), ("atss", False), ("mask-rcnn", True)):
+        output = " ".join(command("models", name)[1].split())
+        assert "any image model as their backbone" in output
+        assert ("boxes through each box head" in output) == has_note
+
+
 def test_a_misspelt_detector_is_suggested(command):
     for verb in ("show", "cost"):
         code, _, complaint = command(verb, "mask-rcn")

@@ -59,13 +59,14 @@ def detector_rows(pattern: str) -> list[dict[str, Any]]:
 
 
 def print_detectors(rows: "list[dict[str, Any]]") -> None:
-    """Print the table of detectors."""
+    """Print the table of detectors, with a note about box heads if one of them has proposals."""
     from patchword.cli.models.dense_families import print_families
+    from patchword.models.detection import DETECTORS
+    from patchword.models.detection.config import RcnnConfig
 
-    caption = (
-        "Detectors take any image model as their backbone: --set backbone=swin-tiny. MACs: 1,000 boxes through each "
-        "box head, 100 through each mask head"
-    )
+    caption = "Detectors take any image model as their backbone: --set backbone=swin-tiny"
+    if any(isinstance(DETECTORS[row["name"]].config, RcnnConfig) for row in rows):
+        caption += ". MACs of R-CNNs with proposals: 1,000 boxes through each box head, 100 through each mask head"
     print_families("detectors", caption, rows)
 
 

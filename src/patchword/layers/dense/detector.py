@@ -19,7 +19,10 @@ class Detector(ModuleWithCard, ABC):
     """
 
     backbone: nn.Module
-    masks: nn.ModuleList
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masks = nn.ModuleList()
 
     if TYPE_CHECKING:
 

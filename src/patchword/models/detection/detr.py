@@ -52,7 +52,7 @@ def build_detr(c: DetrConfig) -> Detr:
             "the detections per image of a DETR",
             expected=f"max_detections of at most {c.queries}, the number of queries",
             got=c.max_detections,
-            hint=f"set max_detections={c.queries}, or more queries",
+            hint=f"set model.max_detections={c.queries} (max_detections={c.queries} in Python), or more queries",
         )
     backbone = dense_backbone(c)
     if isinstance(backbone, SimplePyramid):

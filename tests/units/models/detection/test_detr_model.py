@@ -15,7 +15,7 @@ SIZES = {"queries": 5, "max_detections": 5, "encoder_depth": 1, "decoder_depth":
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"queries": 20}, "max_detections of at most 20"),
+        ({"queries": 20}, "set model.max_detections=20"),
         ({"width": 250}, "cannot be shared by 8 heads"),
         ({"width": 250, "heads": 5}, "multiple of 4"),
         ({"querys": 5}, "did you mean 'queries'"),
