@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -140,12 +140,18 @@ def configured(name: str, config: Any, overrides: Mapping[str, ConfigValue]) -> 
         if field not in known:
             raise UserError(f"model {name!r} has no field {field!r}", hint=nearest(field, known))
     try:
-        return TypeAdapter(type(config)).validate_python(asdict(replace(config, **overrides)))
+        return _validator(config.__class__).validate_python(asdict(replace(config, **overrides)))
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0])
         kind, given = get_type_hints(type(config), include_extras=True)[field], overrides.get(field, first["input"])
         raise UserError(f"field {field!r} of model {name!r}", expected=in_words(kind), got=repr(given)) from None
+
+
+@cache
+def _validator(config: type[Any]) -> TypeAdapter[Any]:
+    """Return what checks configs of this class; making it takes longer than a check."""
+    return TypeAdapter(config)
 
 
 def new_head(name: str, build: Callable[[Any], Model], config: Any, classes: int) -> nn.Module:
