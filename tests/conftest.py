@@ -78,6 +78,7 @@ def _fresh_compiler() -> None:
 def quick_meta() -> Iterator[None]:
     """For tests that count operations of many models on the meta device."""
     from patchword.analysis.cost.quick_meta import QuickMeta
+    from support.speed.quick_initialization import quick_initialization
 
-    with QuickMeta():
+    with quick_initialization(), QuickMeta():
         yield
