@@ -38,7 +38,7 @@ def _elsewhere(tmp_path, monkeypatch):
 @pytest.fixture
 def _unreported(monkeypatch):
     """Without the report of each run, which takes longer than such a run."""
-    monkeypatch.setattr("patchword.reports.write_report", lambda run, found: run.folder / "report.html")
+    monkeypatch.setattr("patchword.api.evaluation.write_report", lambda run, found: run.folder / "report.html")
 
 
 def ambiguous(path: str) -> Path:

@@ -49,7 +49,7 @@ def only_resnet() -> Study:
 def train(folder: Path, *words: str):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(STUDIES, "scene-backbones", only_resnet)
-        patch.setattr("patchword.reports.write_report", lambda run, found: run.folder / "report.html")
+        patch.setattr("patchword.api.evaluation.write_report", lambda run, found: run.folder / "report.html")
         return CliRunner().invoke(app, ["train", "scene-backbones", *words, "--runs", str(folder)])
 
 

@@ -42,7 +42,8 @@ def small() -> Study:
 def train(folder: Path, *more: str):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(STUDIES, "sharpness-aware", small)
-        patch.setattr("patchword.reports.write_report", lambda run, found: run.folder / "report.html")
+        for place in ("patchword.api.evaluation", "patchword.reports"):  # after a run, and after its measures
+            patch.setattr(f"{place}.write_report", lambda run, found: run.folder / "report.html")
         return CliRunner().invoke(app, ["train", "sharpness-aware", *QUICK, "--runs", str(folder), *more])
 
 

@@ -78,7 +78,7 @@ def trained(garments: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(STUDIES, "scene-systems", small)
-        patch.setattr("patchword.reports.write_report", lambda run, found: run.folder / "report.html")
+        patch.setattr("patchword.api.evaluation.write_report", lambda run, found: run.folder / "report.html")
         printed = CliRunner().invoke(app, ["train", "scene-systems", "--runs", str(runs)])
     assert printed.exit_code == 0, printed.output
     (runs / "printed.txt").write_text(printed.output)

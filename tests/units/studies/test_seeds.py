@@ -86,7 +86,7 @@ def test_a_study_may_compare_runs_with_other_measures() -> None:
 def test_seeds_are_trained_brought_together_and_not_repeated(
     command, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("patchword.reports.write_report", lambda run, found: run.folder / "report.html")
+    monkeypatch.setattr("patchword.api.evaluation.write_report", lambda run, found: run.folder / "report.html")
     code, output, complaint = command(*words(texts, "--seeds", 2, "--name", "luck"))
     assert (code, complaint) == (0, "")
     folder = texts / "runs" / "luck"
