@@ -423,6 +423,7 @@ def test_a_checkpoint_can_be_counted_at_another_size(command, mine):
     assert json.loads(output)["input"][2:] == [16, 16]
 
 
+@pytest.mark.usefixtures("quick_meta")
 def test_models_as_json_and_in_words(command):
     rows = json.loads(command("models", "--json")[1])
     assert [row["name"] for row in rows] == [*REGISTRY.names(), *DETECTORS, *SEGMENTERS]

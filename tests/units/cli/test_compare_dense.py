@@ -28,15 +28,15 @@ def test_table_and_files(command, tmp_path):
 
 
 def test_json_with_measured_speed(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(dense_comparison, "PUBLISHED_DENSE", [replace(row, size=(32, 32)) for row in PUBLISHED_DENSE])
+    rows = [replace(row, size=(32, 32)) for row in PUBLISHED_DENSE if row.backbone in ("resnet-50", "swin-tiny")]
+    monkeypatch.setattr(dense_comparison, "PUBLISHED_DENSE", rows)  # others take seconds to build
     arguments = "--speed", "--seconds", "0", "--device", "cpu", "--json", "--out", str(tmp_path / "dense")
     code, output, _ = command("compare", "--dense", "atss", "upernet", *arguments)
     assert code == 0
     found = json.loads(output)
-    rows = found["detectors"]
-    assert len(found["segmenters"]) == 6
-    assert all(row["measured"]["images_per_second"] > 0 for row in rows)
-    assert rows[0]["published"]["box_ap"] == 43.5
+    assert (len(found["detectors"]), len(found["segmenters"])) == (2, 1)
+    assert all(row["measured"]["images_per_second"] > 0 for row in (*found["detectors"], *found["segmenters"]))
+    assert found["detectors"][0]["published"]["box_ap"] == 43.5
 
 
 def test_what_excludes_each_other(command):

@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
+
 from patchword.models.detection import DETECTORS
 
+pytestmark = pytest.mark.usefixtures("quick_meta")
 TINY = ("--set", "backbone=resnet-18", "--size", "64x96")
 
 

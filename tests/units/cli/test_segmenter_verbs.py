@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 import patchword
 from patchword.cli.models.segmenters import is_segmenter
 from patchword.models.segmentation import create_segmenter
 from patchword.recipes import find_recipe
 
+pytestmark = pytest.mark.usefixtures("quick_meta")
 TINY = ("--set", "backbone=resnet-18", "--size", "64x96")
 
 

@@ -131,6 +131,7 @@ def test_a_student_begins_with_layers_of_its_teacher():
     assert torch.equal(task.model.head.linear.weight, teacher.head.linear.weight)
 
 
+@pytest.mark.usefixtures("quick_onnx")
 def test_a_run_in_8_bits_tells_what_it_costs_and_is_loaded_as_it_was():
     assert train(recipe(*SMALL, "quantise=true", "epochs=2"), Path("small"), silent())
     model = patchword.load("small")
