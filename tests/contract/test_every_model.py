@@ -136,7 +136,8 @@ def test_features(model, size):
     if takes_one_size(model) and size != (28, 28):
         return
     backbone = patchword.create(model.card.model, features=True, **model.card.config)
-    backbone.load_state_dict({name: model.state_dict()[name] for name in backbone.state_dict()})
+    tensors = model.state_dict()
+    backbone.load_state_dict({name: tensors[name] for name in backbone.state_dict()})
     maps = backbone.eval()(images(model, 2, size))
     assert len(maps) == len(model.stages) == len(backbone.strides) == len(backbone.widths)
     for feature_map, stride, width in zip(maps, backbone.strides, backbone.widths, strict=True):

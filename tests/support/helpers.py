@@ -102,6 +102,16 @@ def randomise(model: nn.Module, seed: int = 0) -> nn.Module:
     return model
 
 
+def unequal_tensors(model: nn.Module, other: nn.Module) -> list[str]:
+    """The names of the tensors that two models do not have alike; each `state_dict()` visits all modules."""
+    ours, theirs = model.state_dict(), other.state_dict()
+    return sorted(
+        name
+        for name in ours.keys() | theirs.keys()
+        if name not in ours or name not in theirs or not torch.equal(ours[name], theirs[name])
+    )
+
+
 def pixels(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 

@@ -30,6 +30,7 @@ from patchword.recipes.train import assemble, train
 from patchword.reports.run.kinds import result_lines, write_report
 from patchword.weights.io.loading import load_detector
 from support.detection.rectangles import TINY_ATSS, TINY_DETR, TINY_MASK_RCNN, write_rectangles
+from support.helpers import unequal_tensors
 from support.material import differing, silent
 
 QUICK = ("epochs=2", "batch_size=4", "device=cpu", "data=objects", "precision=float32")
@@ -166,8 +167,7 @@ def test_a_run_is_evaluated_and_fine_tuned():
     write_rectangles(Path("more"), seed=1)
     fine = find_recipe("detect-objects").with_settings(["model=run", *QUICK[:3], "data=more"])
     task = build_task(fine, silent())
-    for name, tensor in task.model.state_dict().items():
-        assert torch.equal(tensor, detector.state_dict()[name]), name
+    assert unequal_tensors(task.model, detector) == []
 
 
 def test_evaluation_reads_each_image_once():

@@ -25,6 +25,7 @@ from patchword.recipes.train import train
 from patchword.reports.run.kinds import result_lines, write_report
 from patchword.studies.run_models import check_model, cost_of
 from patchword.weights.io.loading import load_segmenter, open_weights
+from support.helpers import unequal_tensors
 from support.material import differing, silent
 from support.segmentation.label_maps import COLORS, TINY_UPERNET, write_label_maps
 
@@ -119,8 +120,7 @@ def test_a_run_is_evaluated_and_fine_tuned():
     write_label_maps(Path("more"), seed=1)
     fine = find_recipe("segment-images").with_settings(["model=run", *QUICK[:3], "data=more", "crop=32"])
     task = build_task(fine, silent())
-    for name, tensor in task.model.state_dict().items():
-        assert torch.equal(tensor, segmenter.state_dict()[name]), name
+    assert unequal_tensors(task.model, segmenter) == []
     weights, names = open_weights("run"), tuple(COLORS)
     assert weights.trained_outputs(names) == "output layers are kept"
     assert weights.trained_outputs(names[::-1]) == "output layers of 4 classes with other names are kept"

@@ -95,8 +95,9 @@ def test_what_was_written_is_read(tmp_path, stem):
     again = read_elmo(written(tmp_path, published(model), stem=stem))
     assert again.card.config == vars(CONFIG)
     assert not again.training
+    found = again.state_dict()
     for name, tensor in model.state_dict().items():
-        assert torch.allclose(again.state_dict()[name], tensor, atol=1e-6), name
+        assert torch.allclose(found[name], tensor, atol=1e-6), name
     for one, other in zip(again.states(TEXT), model.states(TEXT), strict=True):
         assert difference(one, other) < 1e-5
 
