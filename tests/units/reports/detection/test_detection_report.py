@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from patchword.models.detection import DETECTORS, create_detector
 from patchword.objectives.metrics.detection.average_precision import UNDEFINED, average_precision
 from patchword.objectives.metrics.detection.errors import best_threshold, find_errors
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import ModelChoice
+from patchword.reports.detection.cost import cost_section
 from patchword.reports.detection.images import to_image
 from patchword.reports.detection.records import CROWDED, drawn_predictions, drawn_truth
 from patchword.reports.detection.sections import class_section, confusion_section, frequent_errors, percentage
@@ -137,3 +140,11 @@ def test_grey_pixels_become_colours():
     image = stand_in().image(0)
     assert to_image(image[:1]).mode == to_image(image).mode == "RGB"
     assert to_image(image).size == (image.shape[2], image.shape[1])
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+@pytest.mark.usefixtures("quick_meta")
+def test_the_cost_of_every_detector_has_its_sum(name):
+    with torch.device("meta"):
+        detector = create_detector(name, backbone="resnet-18", min_size=64, max_size=96)
+    assert f">{sum(one.numel() for one in detector.parameters()):,}<" in cost_section(detector.card)

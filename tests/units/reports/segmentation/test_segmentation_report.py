@@ -7,8 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
+from patchword.models.segmentation import SEGMENTERS, create_segmenter
 from patchword.objectives.metrics.segmentation.confusion import SegmentationScores
 from patchword.reports.detection.colors import class_color
+from patchword.reports.segmentation.cost import cost_section
 from patchword.reports.segmentation.overlay import (
     colors_of,
     draw_labels,
@@ -106,3 +108,11 @@ def test_the_worst_images_are_drawn_first(right):
         assert html.index("first.png") < html.index("second.png")
         assert "50.0% of the labelled pixels are correct" in html
         assert html.count("<img") == 2
+
+
+@pytest.mark.parametrize("name", SEGMENTERS)
+@pytest.mark.usefixtures("quick_meta")
+def test_the_cost_of_every_segmenter_has_its_sum(name):
+    with torch.device("meta"):
+        segmenter = create_segmenter(name, backbone="resnet-18")
+    assert f">{sum(one.numel() for one in segmenter.parameters()):,}<" in cost_section(segmenter.card)
