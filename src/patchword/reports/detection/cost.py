@@ -18,9 +18,11 @@ def cost_section(card: Card) -> str:
     caption = f"One image of {width} x {height} pixels, the largest that it reads"
     head = ("part", "multiply-accumulates (MACs)", "of all", "parameters")
     html = page.table(caption, head, rows, [total], kind="measures")
-    return page.section("Cost", html + page.paragraph(_anchors(cost), "note") + page.paragraph(CONVENTION, "note"))
+    notes = [*_anchors(cost), CONVENTION]
+    return page.section("Cost", html + "".join(page.paragraph(note, "note") for note in notes))
 
 
-def _anchors(cost: DetectorCost) -> str:
+def _anchors(cost: DetectorCost) -> list[str]:
+    """Return a sentence on the anchors, if the detector has any."""
     levels = "; ".join(f"{one.name} {one.working()}" for one in cost.anchors)
-    return f"Anchors of each level (rows x columns x anchors per cell): {levels}."
+    return [f"Anchors of each level (rows x columns x anchors per cell): {levels}."] if levels else []

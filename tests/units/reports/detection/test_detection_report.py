@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from patchword.layers.dense.anchor_detector import AnchorDetector
 from patchword.models.detection import DETECTORS, create_detector
 from patchword.objectives.metrics.detection.average_precision import UNDEFINED, average_precision
 from patchword.objectives.metrics.detection.errors import best_threshold, find_errors
@@ -147,4 +148,6 @@ def test_grey_pixels_become_colours():
 def test_the_cost_of_every_detector_has_its_sum(name):
     with torch.device("meta"):
         detector = create_detector(name, backbone="resnet-18", min_size=64, max_size=96)
-    assert f">{sum(one.numel() for one in detector.parameters()):,}<" in cost_section(detector.card)
+    html = cost_section(detector.card)
+    assert f">{sum(one.numel() for one in detector.parameters()):,}<" in html
+    assert ("Anchors of each level" in html) == isinstance(detector, AnchorDetector)
