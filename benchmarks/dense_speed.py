@@ -11,6 +11,7 @@ python benchmarks/dense_speed.py --quick --device cpu            tiny sizes: che
 
 import argparse
 import gc
+from functools import partial
 
 import torch
 from dense_candidates import OURS, THEIRS, Inputs, Sizes, Step, Work, ours, theirs
@@ -47,7 +48,7 @@ def candidates(work: Work, clock: Clock, options: argparse.Namespace) -> dict[st
         if most < options.seconds:
             log(f"left out, no time: {name}")
             continue
-        step = tried(name, lambda make=make, how=how: make(work, inputs, how), work.device, most)  # type: ignore[misc]  # defaults bind the loop variables
+        step = tried(name, partial(make, work, inputs, how), work.device, most)
         if step is not None:
             found[name] = step
     return found

@@ -19,6 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -119,7 +120,7 @@ def candidates(work: Work, clock: Clock, options: argparse.Namespace) -> dict[st
             log(f"left out, no time: {name}")
             continue
         most = min(options.compile_seconds, clock.left() - options.seconds)
-        step = tried(name, lambda make=make, how=how: make(work, inputs, how), work.device, most)  # type: ignore[misc]  # defaults bind the loop variables
+        step = tried(name, partial(make, work, inputs, how), work.device, most)
         if step is not None:
             found[name] = step
     return found

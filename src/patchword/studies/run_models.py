@@ -9,13 +9,13 @@ from patchword.analysis.cost.detection import count_detector, largest_input
 from patchword.analysis.cost.segmentation import count_segmenter
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
-from patchword.recipes.detection.model import load_backbone_weights, plan_detector
+from patchword.recipes.dense.backbones import load_backbone_weights
+from patchword.recipes.detection.model import DetectorPlan, plan_detector
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.recipes.model_choice import has_weights
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import ModelChoice, Recipe
-from patchword.recipes.segmentation.model import load_backbone_weights as load_segmenter_backbone
-from patchword.recipes.segmentation.model import plan_segmenter
+from patchword.recipes.segmentation.model import SegmenterPlan, plan_segmenter
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 
 _CLASSES = ("object",)  # the number of classes of a detector is known when its data is read
@@ -32,26 +32,17 @@ class ModelCost(NamedTuple):
 def check_model(recipe: Recipe) -> None:
     """Raise an error if a recipe's model cannot be built, or if the weights of a backbone do not fit."""
     if isinstance(recipe, DetectionRecipe):
-        _check_detector(recipe)
+        _check_dense(plan_detector(recipe), recipe.backbone_weights)
     elif isinstance(recipe, SegmentationRecipe):
-        _check_segmenter(recipe)
+        _check_dense(plan_segmenter(recipe), recipe.backbone_weights)
     else:
         _check_encoder(recipe.model)
 
 
-def _check_detector(recipe: DetectionRecipe) -> None:
-    plan = plan_detector(recipe)
-    if recipe.backbone_weights:
-        load_backbone_weights(plan.build(_CLASSES), recipe.backbone_weights)
-    elif plan.weights is None:
-        with torch.device("meta"):
-            plan.build(_CLASSES)
-
-
-def _check_segmenter(recipe: SegmentationRecipe) -> None:
-    plan = plan_segmenter(recipe)
-    if recipe.backbone_weights:
-        load_segmenter_backbone(plan.build(_CLASSES), recipe.backbone_weights)
+def _check_dense(plan: DetectorPlan | SegmenterPlan, backbone_weights: str) -> None:
+    """Build a detector or a segmenter, without memory if there are no weights to compare."""
+    if backbone_weights:
+        load_backbone_weights(plan.build(_CLASSES), backbone_weights)
     elif plan.weights is None:
         with torch.device("meta"):
             plan.build(_CLASSES)

@@ -9,6 +9,8 @@ from patchword.cli.common import console
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from patchword.reports.comparison.measures import MeasuresComparison
+    from patchword.reports.comparison.with_and_without import Comparison
     from patchword.studies import Study
     from patchword.studies.study import Result
 
@@ -72,11 +74,7 @@ class AgainstTable:
     def write(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
         from patchword.reports.comparison.with_and_without import Comparison
 
-        found = Comparison.of(study, rows)
-        found.grid().print(console(110))
-        out.print(found.note, style="dim", highlight=False, markup=False)
-        out.print(study.conclusion(rows), highlight=False, markup=False)
-        return found.write(folder)
+        return _write_comparison(Comparison.of(study, rows), console(110), folder, out)
 
 
 class MeasuresTable:
@@ -87,11 +85,17 @@ class MeasuresTable:
     def write(self, study: "Study", rows: "Sequence[Result]", folder: Path, out: "Console") -> list[Path]:
         from patchword.reports.comparison.measures import MeasuresComparison
 
-        found = MeasuresComparison.of(study, rows)
-        found.grid().print(console(130))
-        out.print(found.note, style="dim", highlight=False, markup=False)
-        out.print(study.conclusion(rows), highlight=False, markup=False)
-        return found.write(folder)
+        return _write_comparison(MeasuresComparison.of(study, rows), console(130), folder, out)
+
+
+def _write_comparison(
+    found: "Comparison | MeasuresComparison", wide: "Console", folder: Path, out: "Console"
+) -> list[Path]:
+    """Print the table, what its numbers are and the conclusion, and write the files."""
+    found.grid().print(wide)
+    out.print(found.note, style="dim", highlight=False, markup=False)
+    out.print(found.study.conclusion(found.results), highlight=False, markup=False)
+    return found.write(folder)
 
 
 Table = StudyTable | PanelsTable | SeedsTable | AgainstTable | MeasuresTable

@@ -87,9 +87,7 @@ class AnchorDetector(Detector):
     ) -> None:
         super().__init__()
         self.backbone, self.neck, self.proposer, self.average = backbone, neck, proposer, average
-        self.stages = nn.ModuleList(stages)
-        del self.masks  # its place is after the stages: checkpoints number the parameters in their order
-        self.masks = nn.ModuleList(masks)
+        self.stages, self.masks = nn.ModuleList(stages), nn.ModuleList(masks)
         self.rule = rule or proposer.rule
 
     def features(self, images: Tensor) -> list[Tensor]:

@@ -19,10 +19,7 @@ class Detector(ModuleWithCard, ABC):
     """
 
     backbone: nn.Module
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.masks = nn.ModuleList()
+    masks: nn.ModuleList
 
     if TYPE_CHECKING:
 

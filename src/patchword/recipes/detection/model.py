@@ -13,7 +13,6 @@ from patchword.models import REGISTRY
 from patchword.models.detection import DETECTORS, create_detector
 from patchword.models.segmentation import SEGMENTERS
 from patchword.recipes.dense.backbones import backbone_channels, check_backbone_source
-from patchword.recipes.dense.backbones import load_backbone_weights as load_backbone_weights  # for importers
 from patchword.recipes.detection.recipe import DetectionRecipe
 from patchword.weights.hub.cache import local_path
 from patchword.weights.io.loading import OpenWeights, open_weights

@@ -15,7 +15,6 @@ from patchword.models.dense.backbones import DenseBackbone
 from patchword.models.detection import DETECTORS
 from patchword.models.segmentation import SEGMENTERS, create_segmenter
 from patchword.recipes.dense.backbones import backbone_channels, check_backbone_source
-from patchword.recipes.dense.backbones import load_backbone_weights as load_backbone_weights  # for importers
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.weights.hub.cache import local_path
 from patchword.weights.io.loading import OpenWeights, open_weights

@@ -33,6 +33,7 @@ class RepPointsDetector(Detector):
         super().__init__()
         self.backbone, self.neck, self.head, self.strides, self.rule = backbone, neck, head, tuple(strides), rule
         self.corners_from = tuple(corners_from)[: len(self.strides)]
+        self.masks = nn.ModuleList()
 
     def features(self, images: Tensor) -> list[Tensor]:
         """Return the maps of the neck. It reads the coarsest maps of the backbone, as many as it has inputs."""

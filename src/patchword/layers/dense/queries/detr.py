@@ -73,6 +73,7 @@ class Detr(Detector):
         self.box_output = nn.Sequential(
             nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4)
         )
+        self.masks = nn.ModuleList()
         self.max_detections = max_detections
 
     def features(self, images: Tensor) -> list[Tensor]:

@@ -39,7 +39,7 @@ class SparseDetector(Detector):
             torch.empty(proposals, 4)
         )  # center x, center y, width, height, as shares of the image
         self.queries = nn.Parameter(torch.empty(proposals, width))
-        self.stages = nn.ModuleList(stages)
+        self.stages, self.masks = nn.ModuleList(stages), nn.ModuleList()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
