@@ -13,6 +13,7 @@ from patchword.objectives.detection.assigners import AtssAssigner, MaxIouAssigne
 from patchword.objectives.detection.dense_loss import DenseLoss
 from patchword.objectives.detection.sampler import RandomSampler
 from patchword.objectives.detection.stage_loss import StageLoss
+from patchword.weights.names.detection import mmdet
 from support.dense.detectors import cascade, golden_detector, mask_rcnn, one_stage
 
 EVERYTHING = 100_000  # a sampler of so many takes all
@@ -48,6 +49,19 @@ def assert_near(found, expected, share=1e-5):
     """Within a share of the largest expected value."""
     assert found.shape == expected.shape
     assert float((found - expected).abs().max()) <= share * float(expected.abs().max())
+
+
+NAMES = {"mask_rcnn": "mask-rcnn", "cascade_mask_rcnn": "cascade-mask-rcnn", "retinanet": "retinanet", "atss": "atss"}
+
+
+@pytest.mark.parametrize("system", NAMES)
+def test_tensors_are_written_under_their_names(system):
+    golden, _ = built(system)
+    theirs = {name.removeprefix("weight."): one for name, one in golden.tensors.items() if name.startswith("weight.")}
+    layout = next(layout for layout in mmdet.LAYOUTS if NAMES[system] in layout.also_for)
+    written = layout.to_theirs(layout.to_ours(theirs)[0])
+    assert written.keys() == theirs.keys()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in written.items())
 
 
 def by_anchor(maps, values):

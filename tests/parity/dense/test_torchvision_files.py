@@ -60,6 +60,20 @@ def loaded(tensors, path, **overrides):
     return detector
 
 
+@pytest.mark.parametrize("name", ["mask_rcnn", "retinanet"])
+def test_the_file_is_written_again(name, golden, tmp_path):
+    """Names and values; those of the background, which torchvision does not use, are zeros."""
+    theirs = weights(golden, name)
+    detector = loaded(theirs, tmp_path / "golden.safetensors")
+    written = load_file(patchword.save(detector, tmp_path / "saved", layout="torchvision") / "model.safetensors")
+    assert written.keys() == theirs.keys()
+    unused = {"roi_heads.box_predictor.bbox_pred": 4, "roi_heads.mask_predictor.mask_fcn_logits": 1}
+    for key, tensor in written.items():
+        first = unused.get(key.rpartition(".")[0], 0)
+        assert torch.equal(tensor[first:] if first else tensor, theirs[key][first:] if first else theirs[key]), key
+        assert not tensor[:first].any()
+
+
 @torch.no_grad()
 def detect(detector, golden):
     """Normalize the pixels, pad them at the right and the bottom, and detect."""

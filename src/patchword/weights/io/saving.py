@@ -20,7 +20,7 @@ from patchword.weights.io.weight_source import WEIGHT_FILES
 from patchword.weights.names import layouts
 from patchword.weights.names.name_table import Layout
 
-Library = Literal["patchword", "huggingface", "timm", "authors", "mmseg"]
+Library = Literal["patchword", "huggingface", "timm", "authors", "mmdet", "mmseg", "torchvision"]
 
 
 def save(model: ModuleWithCard, folder: str | Path, layout: Library = "patchword") -> Path:
@@ -64,13 +64,15 @@ def _table(library: str, card: Card) -> Layout:
     known = {"patchword", *(table.library for table in layouts.LAYOUTS)}
     if library not in known:
         raise UserError(f"unknown layout {library!r}", hint=nearest(library, known))
-    differences: dict[str, Any] = {}
+    refusals: list[dict[str, Any]] = []
     for table in layouts.LAYOUTS:
         if table.library == library and table.writes(family, card):
             config = {**table.needs, **card.config}
             differences = {field: value for field, value in table.needs.items() if config[field] != value}
             if not differences:
                 return table
+            refusals.append(differences)
+    differences = min(refusals, key=len, default={})
     raise UserError(
         f"{library} has no model like {card.model!r}",
         expected=", ".join(f"{field} {value}" for field, value in differences.items()) or "a family it knows",

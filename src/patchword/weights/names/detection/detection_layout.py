@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.tensor_files import Tensors
 from patchword.models import REGISTRY
@@ -20,18 +21,29 @@ Their = Mapping[str, Tensor]
 class DetectionLayout(Layout):
     """The names of one library for detectors on one family of backbones; which detector it is follows from the names.
 
-    detector: their tensors -> our name. prepare: changes their tensors before they are renamed.
+    detector: their tensors -> our name. backbone: the family of the backbones, for writing; empty: any.
+    prepare: changes their tensors before they are renamed. finish: changes tensors after they are renamed to theirs.
     stated: their tensors -> fields of the config that follow from them. notes: like `unstated`, from their tensors.
     """
 
     detector: Callable[[Container[str]], str] = lambda names: ""
+    backbone: str = ""
     prepare: Callable[[Their], Tensors] = dict
+    finish: Callable[[Tensors], Tensors] = dict
     stated: Callable[[Their], dict[str, Any]] = lambda tensors: {}
     notes: Callable[[Their], dict[str, str]] = lambda tensors: {}
 
     def to_ours(self, tensors: Their) -> tuple[Tensors, list[str]]:
         """Return the tensors under our names, and the unknown names."""
         return super().to_ours(self.prepare(tensors))
+
+    def to_theirs(self, tensors: Their) -> Tensors:
+        """Return the tensors under their names."""
+        return self.finish(super().to_theirs(tensors))
+
+    def writes(self, family: str, card: Card) -> bool:
+        """True if this library has the detector of the card, on its backbone."""
+        return super().writes(family, card) and backbone_family(card) in (self.backbone or backbone_family(card),)
 
     def reading(self, tensors: Their) -> Layout:
         """Return the layout of the detector that has these tensors."""
@@ -48,6 +60,34 @@ class RefusedLayout(Layout):
     def to_ours(self, tensors: Their) -> tuple[Tensors, list[str]]:
         """Raise an error."""
         raise UserError(f"these are the weights of {self.library}, which is not supported", got=self.reason)
+
+
+def backbone_family(card: Card) -> str:
+    """Return the family of the backbone of a detector or a segmenter."""
+    return REGISTRY.find(card.config["backbone"])[0].name
+
+
+def write_config(library: str, card: Card) -> dict[str, Any]:
+    """Return classes, labels and input normalization, for libraries whose own configs are Python files."""
+    return {
+        "library": library,
+        "num_classes": card.config["classes"],
+        "label_names": list(card.labels),
+        "pretrained_cfg": {"mean": list(card.normalization.mean), "std": list(card.normalization.std)},
+    }
+
+
+def tower_rows(ours: str, theirs: str, conv: str, norm: str, layer: int) -> tuple[Row, ...]:
+    """Return the rows of a convolution of a tower, which is followed by a norm and ReLU, or by ReLU alone.
+
+    conv, norm: their names inside `theirs`.
+    """
+    first, second, alone = (f"{ours}{number}." for number in (3 * layer, 3 * layer + 1, 2 * layer))
+    return (
+        Row(first + "{p}", (f"{theirs}{conv}.{{p}}",), beside=(second + "weight", f"{theirs}{norm}.weight")),
+        Row(second + "{p}", (f"{theirs}{norm}.{{p}}",), beside=(first + "weight", f"{theirs}{conv}.weight")),
+        Row(alone + "{p}", (f"{theirs}{conv}.{{p}}",)),
+    )
 
 
 def refused(library: str, reason: str, *distinct: str) -> RefusedLayout:

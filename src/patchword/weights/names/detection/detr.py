@@ -27,12 +27,8 @@ _COUNTER = ".num_batches_tracked"  # of a batch norm; those of DETR have none
 
 @dataclass(frozen=True)
 class DetrLayout(DetectionLayout):
-    """The names of one library for DETR. finish: changes tensors after they are renamed to theirs.
+    """The names of one library for DETR. config_notes: their config -> our field -> what differs."""
 
-    config_notes: their config -> our field -> what differs.
-    """
-
-    finish: Callable[[Tensors], Tensors] = dict
     config_notes: Callable[[Mapping[str, Any]], dict[str, str]] = lambda config: {}
 
     def reading(self, tensors: Their) -> Layout:
@@ -43,7 +39,7 @@ class DetrLayout(DetectionLayout):
     def to_theirs(self, tensors: Their) -> Tensors:
         """Return the tensors under their names."""
         learned = {name: tensor for name, tensor in tensors.items() if not name.endswith(_COUNTER)}
-        return self.finish(super().to_theirs(learned))
+        return super().to_theirs(learned)
 
 
 def _attention_rows(ours: str, theirs: str) -> tuple[Row, ...]:

@@ -1,6 +1,6 @@
 """The names of mmdet, and of Swin's detection repository, which is mmdet 2.11."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,34 +12,55 @@ from patchword.weights.names.detection.detection_layout import (
     detector_sizes,
     refused,
     renamed,
+    tower_rows,
     with_prefix,
+    write_config,
 )
 from patchword.weights.names.detection.mmdet_backbones import SWIN, SWIN_BUFFERS, swin_rows, swin_sizes
-from patchword.weights.names.name_table import Row, Shapes, rows
+from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 from patchword.weights.names.vision import resnet
 
 _STAGES, _LAYERS, _LEVELS = 3, 8, 5  # stages of a cascade; more layers than any head has; levels of a pyramid
 _NECK = "neck.lateral_convs.0.conv.weight"
 
 
-def _head_rows() -> tuple[Row, ...]:
-    head, roi = "proposer.head.", "roi_head."
-    found = rows(
+_RCNN = ("faster-rcnn", "mask-rcnn", "cascade-mask-rcnn")
+# Conventions of mmdet's code, which its files do not state.
+RULES = {"rounded_anchors": False, "fitted_strides": False, "clamp_below": True, "batch_norm_eps": None}
+_RCNN_RULES = {**RULES, "aligned": True, "samples": "adaptive", "min_proposal_size": 0.0, "min_box_size": 0.0}
+_DENSE_RULES = {**RULES, "extra_relu": False, "integer_lengths": False, "rank_pairs": False}
+
+
+def _neck_rows() -> tuple[Row, ...]:
+    return rows(
         ("neck.lateral.{i}.{p}", "neck.lateral_convs.{i}.conv.{p}"),
         ("neck.output.{i}.{p}", "neck.fpn_convs.{i}.conv.{p}"),
         ("neck.downsample.{i}.{p}", "neck.extra_convs.{i}.conv.{p}"),
-        (head + "class_tower.0.{p}", "rpn_head.rpn_conv.{p}"),
-        (head + "class_output.{p}", "rpn_head.rpn_cls.{p}"),
-        (head + "box_output.{p}", "rpn_head.rpn_reg.{p}"),
+    )
+
+
+def _dense_rows(name: str) -> tuple[Row, ...]:
+    """Return the rows of the head of RetinaNet ("retina") or ATSS ("atss")."""
+    head = "proposer.head."
+    found = rows(
+        (head + "class_output.{p}", f"bbox_head.{name}_cls.{{p}}"),
+        (head + "box_output.{p}", f"bbox_head.{name}_reg.{{p}}"),
         (head + "centerness_output.{p}", "bbox_head.atss_centerness.{p}"),
         (head + "scales", tuple(f"bbox_head.scales.{level}.scale" for level in range(_LEVELS))),
     )
-    for name in ("retina", "atss"):
-        found += rows((head + "class_output.{p}", f"bbox_head.{name}_cls.{{p}}"))
-        found += rows((head + "box_output.{p}", f"bbox_head.{name}_reg.{{p}}"))
     for ours, theirs in (("class_tower", "cls_convs"), ("box_tower", "reg_convs")):
         for layer in range(_LAYERS):
-            found += _tower_rows(f"{head}{ours}.", f"bbox_head.{theirs}.{layer}.", layer)
+            found += tower_rows(f"{head}{ours}.", f"bbox_head.{theirs}.{layer}.", "conv", "gn", layer)
+    return found
+
+
+def _rcnn_rows() -> tuple[Row, ...]:
+    head, roi = "proposer.head.", "roi_head."
+    found = rows(
+        (head + "class_tower.0.{p}", "rpn_head.rpn_conv.{p}"),
+        (head + "class_output.{p}", "rpn_head.rpn_cls.{p}"),
+        (head + "box_output.{p}", "rpn_head.rpn_reg.{p}"),
+    )
     for stage in range(_STAGES):
         boxes, masks = f"{roi}bbox_head.{stage}.", f"{roi}mask_head.{stage}."
         found += rows(
@@ -56,16 +77,6 @@ def _head_rows() -> tuple[Row, ...]:
     return found
 
 
-def _tower_rows(ours: str, theirs: str, layer: int) -> tuple[Row, ...]:
-    """Return the rows of a convolution, which is followed by a norm and ReLU, or by ReLU alone."""
-    norm = (f"{ours}{3 * layer + 1}.weight", f"{theirs}gn.weight")
-    return (
-        Row(f"{ours}{3 * layer}.{{p}}", (f"{theirs}conv.{{p}}",), beside=norm),
-        Row(f"{ours}{3 * layer + 1}.{{p}}", (f"{theirs}gn.{{p}}",)),
-        Row(f"{ours}{2 * layer}.{{p}}", (f"{theirs}conv.{{p}}",)),
-    )
-
-
 def prepare(tensors: Their) -> Tensors:
     """Number the heads of a single stage, name the extra convolutions of the neck, and make the scales vectors."""
     levels = sum(name.startswith("neck.lateral_convs.") and name.endswith(".weight") for name in tensors)
@@ -73,6 +84,16 @@ def prepare(tensors: Their) -> Tensors:
     for extra in range(_LEVELS - levels):
         found = renamed(found, rf"neck\.fpn_convs\.{levels + extra}\.", f"neck.extra_convs.{extra}.")
     return {name: tensor.reshape(1) if name.endswith(".scale") else tensor for name, tensor in found.items()}
+
+
+def _finish(tensors: Tensors) -> Tensors:
+    """Invert `prepare`."""
+    levels = sum(name.startswith("neck.lateral_convs.") and name.endswith(".weight") for name in tensors)
+    found: Tensors = dict(tensors)
+    if not any(name.startswith("roi_head.bbox_head.1.") for name in found):
+        found = renamed(found, r"roi_head\.(bbox|mask)_head\.0\.", r"roi_head.\1_head.")
+    found = renamed(found, r"neck\.extra_convs\.(\d+)\.", lambda one: f"neck.fpn_convs.{levels + int(one[1])}.")
+    return {name: tensor.reshape(()) if name.endswith(".scale") else tensor for name, tensor in found.items()}
 
 
 def _detector(names: Container[str]) -> str:
@@ -93,24 +114,57 @@ def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
     return detector_sizes(shapes, swin_sizes(shapes))
 
 
-HEADS = DetectionLayout("mmdet", "", _head_rows(), (_NECK,), lambda shapes: {}, prepare=prepare)
-_layout = partial(DetectionLayout, "mmdet", "", detector=_detector, prepare=prepare)
+HEADS = DetectionLayout(
+    "mmdet",
+    "",
+    _neck_rows() + _rcnn_rows() + _dense_rows("retina") + _dense_rows("atss"),
+    (_NECK,),
+    lambda shapes: {},
+    prepare=prepare,
+)
+
+
+def _layouts(
+    head: tuple[Row, ...], found_by: str, names: tuple[str, ...], rules: Mapping[str, Any]
+) -> tuple[Layout, ...]:
+    """Return the layouts of some detectors on ResNet and on Swin. found_by: one of the tensors of their heads."""
+    layout = partial(
+        DetectionLayout,
+        "mmdet",
+        "",
+        detector=_detector,
+        prepare=prepare,
+        finish=_finish,
+        also_for=names,
+        write_config=partial(write_config, "mmdet"),
+    )
+    return (
+        layout(
+            with_prefix(resnet.timm_rows(), "backbone.", "backbone.") + _neck_rows() + head,
+            ("backbone.layer1.0.conv1.weight", _NECK, found_by),
+            _resnet_sizes,
+            backbone="resnet",
+            needs=rules,
+        ),
+        layout(
+            swin_rows() + _neck_rows() + head,
+            (SWIN, _NECK, found_by),
+            _swin_sizes,
+            {"window_padding": "attended"},
+            backbone="swin",
+            dropped=SWIN_BUFFERS,
+            needs={**rules, "window_padding": "attended"},
+        ),
+    )
+
+
 LAYOUTS = (
     refused(
         "mmdet's own Swin (from mmdet 2.16 on)",
         "a patch merging with channels in another order; Swin's detection repository has other names",
         "backbone.stages.0.blocks.0.attn.w_msa.relative_position_bias_table",
     ),
-    _layout(
-        with_prefix(resnet.timm_rows(), "backbone.", "backbone.") + _head_rows(),
-        ("backbone.layer1.0.conv1.weight", _NECK),
-        _resnet_sizes,
-    ),
-    _layout(
-        swin_rows() + _head_rows(),
-        (SWIN, _NECK),
-        _swin_sizes,
-        {"window_padding": "attended"},
-        dropped=SWIN_BUFFERS,
-    ),
+    *_layouts(_rcnn_rows(), "rpn_head.rpn_cls.weight", _RCNN, _RCNN_RULES),
+    *_layouts(_dense_rows("retina"), "bbox_head.retina_cls.weight", ("retinanet",), _DENSE_RULES),
+    *_layouts(_dense_rows("atss"), "bbox_head.atss_cls.weight", ("atss",), _DENSE_RULES),
 )

@@ -4,7 +4,12 @@ import re
 from functools import partial
 from typing import Any
 
-from patchword.weights.names.detection.detection_layout import DetectionLayout, backbone_sizes, with_prefix
+from patchword.weights.names.detection.detection_layout import (
+    DetectionLayout,
+    backbone_sizes,
+    with_prefix,
+    write_config,
+)
 from patchword.weights.names.detection.mmdet_backbones import SWIN, SWIN_BUFFERS, swin_rows, swin_sizes
 from patchword.weights.names.name_table import Row, Shapes, rows
 from patchword.weights.names.vision import resnet
@@ -85,14 +90,29 @@ def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
 
 _ROWS = _neck_rows() + _head_rows()
 HEADS = DetectionLayout("mmdet", "", _ROWS, (_NECK,), lambda shapes: {})
-_layout = partial(DetectionLayout, "mmdet", "", detector=lambda names: "reppoints-v2")
+_layout = partial(
+    DetectionLayout,
+    "mmdet",
+    "",
+    detector=lambda names: "reppoints-v2",
+    also_for=("reppoints-v2",),
+    write_config=partial(write_config, "mmdet"),
+)
 LAYOUTS = (
     _layout(
         with_prefix(resnet.timm_rows(), "backbone.", "backbone.") + _ROWS,
         ("backbone.layer1.0.conv1.weight", _NECK, _HEAD),
         _resnet_sizes,
+        backbone="resnet",
+        needs={"groups": 32, "corner_groups": None, "batch_norm_eps": None},
     ),
     _layout(
-        swin_rows() + _ROWS, (SWIN, _NECK, _HEAD), _swin_sizes, {"window_padding": "attended"}, dropped=SWIN_BUFFERS
+        swin_rows() + _ROWS,
+        (SWIN, _NECK, _HEAD),
+        _swin_sizes,
+        {"window_padding": "attended"},
+        backbone="swin",
+        dropped=SWIN_BUFFERS,
+        needs={"groups": 32, "corner_groups": None, "batch_norm_eps": None, "window_padding": "attended"},
     ),
 )

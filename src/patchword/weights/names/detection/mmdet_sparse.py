@@ -4,7 +4,12 @@ import re
 from functools import partial
 from typing import Any
 
-from patchword.weights.names.detection.detection_layout import DetectionLayout, backbone_sizes, with_prefix
+from patchword.weights.names.detection.detection_layout import (
+    DetectionLayout,
+    backbone_sizes,
+    with_prefix,
+    write_config,
+)
 from patchword.weights.names.detection.mmdet_backbones import SWIN, SWIN_BUFFERS, swin_rows, swin_sizes
 from patchword.weights.names.name_table import Row, Shapes, rows
 from patchword.weights.names.vision import resnet
@@ -77,19 +82,30 @@ def _swin_sizes(shapes: Shapes) -> dict[str, Any]:
 
 _ROWS = _head_rows()
 HEADS = DetectionLayout("mmdet", "", _ROWS, (_BOXES,), lambda shapes: {})
-_layout = partial(DetectionLayout, "mmdet", "", detector=lambda names: "sparse-rcnn")
+_layout = partial(
+    DetectionLayout,
+    "mmdet",
+    "",
+    detector=lambda names: "sparse-rcnn",
+    also_for=("sparse-rcnn",),
+    write_config=partial(write_config, "mmdet"),
+)
 LAYOUTS = (
     _layout(
         with_prefix(resnet.timm_rows(), "backbone.", "backbone.") + _ROWS,
         ("backbone.layer1.0.conv1.weight", _BOXES),
         _resnet_sizes,
         {"clipped": False},
+        backbone="resnet",
+        needs={"heads": 8, "batch_norm_eps": None, "clipped": False},
     ),
     _layout(
         swin_rows() + _ROWS,
         (SWIN, _BOXES),
         _swin_sizes,
         {"window_padding": "attended", "clipped": False},
+        backbone="swin",
         dropped=SWIN_BUFFERS,
+        needs={"heads": 8, "batch_norm_eps": None, "clipped": False, "window_padding": "attended"},
     ),
 )

@@ -16,9 +16,11 @@ from patchword.weights.names.detection.detection_layout import (
     detector_sizes,
     refused,
     renamed,
+    tower_rows,
     with_prefix,
+    write_config,
 )
-from patchword.weights.names.name_table import Row, Shapes, rows
+from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 from patchword.weights.names.vision import resnet
 
 _LAYERS = 8  # more than any head has
@@ -83,16 +85,7 @@ def _dense_rows() -> tuple[Row, ...]:
     )
     for ours, theirs in ((f"{head}class_tower.", classes), (f"{head}box_tower.", boxes)):
         for layer in range(_LAYERS):
-            conv, norm = f"{theirs}conv.{layer}.0.", f"{theirs}conv.{layer}.1."
-            found += (
-                Row(
-                    f"{ours}{3 * layer}.{{p}}",
-                    (conv + "{p}",),
-                    beside=(f"{ours}{3 * layer + 1}.weight", norm + "weight"),
-                ),
-                Row(f"{ours}{3 * layer + 1}.{{p}}", (norm + "{p}",)),
-                Row(f"{ours}{2 * layer}.{{p}}", (conv + "{p}",)),
-            )
+            found += tower_rows(ours, f"{theirs}conv.{layer}.", "0", "1", layer)
     return found
 
 
@@ -106,14 +99,35 @@ def _prepare(tensors: Their) -> Tensors:
     return found
 
 
-def _last(logits: Tensor) -> Tensor:
-    return torch.cat([logits[1:], logits[:1]])
+def _finish(tensors: Tensors) -> Tensors:
+    """Invert `_prepare`: the background is the first class, with boxes and masks of zeros."""
+    found: Tensors = dict(tensors)
+    for name, change in _WITH_BACKGROUND.items():
+        found |= {key: change(found[key]) for key in (f"{name}.weight", f"{name}.bias") if key in found}
+    return found
 
 
-_BACKGROUND: dict[str, Callable[[Tensor], Tensor]] = {
-    "roi_heads.box_predictor.cls_score": _last,
-    "roi_heads.box_predictor.bbox_pred": lambda boxes: boxes[4:],
-    "roi_heads.mask_predictor.mask_fcn_logits": lambda masks: masks[1:],
+def _finish_frozen(tensors: Tensors) -> Tensors:
+    """As `_finish`, for frozen batch norms, which count no batches."""
+    return _finish({name: tensor for name, tensor in tensors.items() if not name.endswith("num_batches_tracked")})
+
+
+def _zeros_before(tensor: Tensor, count: int) -> Tensor:
+    return torch.cat([tensor.new_zeros(count, *tensor.shape[1:]), tensor])
+
+
+_CLASSES, _BOXES = "roi_heads.box_predictor.cls_score", "roi_heads.box_predictor.bbox_pred"
+_MASKS = "roi_heads.mask_predictor.mask_fcn_logits"
+_Change = Callable[[Tensor], Tensor]
+_BACKGROUND: dict[str, _Change] = {
+    _CLASSES: lambda logits: logits.roll(-1, 0),
+    _BOXES: lambda boxes: boxes[4:],
+    _MASKS: lambda masks: masks[1:],
+}
+_WITH_BACKGROUND: dict[str, _Change] = {
+    _CLASSES: lambda logits: logits.roll(1, 0),
+    _BOXES: lambda boxes: _zeros_before(boxes, 4),
+    _MASKS: lambda masks: _zeros_before(masks, 1),
 }
 
 
@@ -153,8 +167,30 @@ _layout = partial(
     stated=_stated,
     notes=_notes,
     implied=_RULES,
+    write_config=partial(write_config, "torchvision"),
+    backbone="resnet",
 )
 _BACKBONE = with_prefix(resnet.timm_rows(), "backbone.", "backbone.body.") + _neck_rows()
+_RCNN = {"max_detections": 100, "layers": 2, "convolutions": 0, "class_agnostic": False}
+_NORMS: tuple[dict[str, Any], ...] = (  # frozen batch norms of a torchvision file are read with an eps of 0
+    {"batch_norms": "buffers", "batch_norm_eps": 0.0},
+    {"batch_norms": "evaluate", "batch_norm_eps": None},
+    {"batch_norms": "train", "batch_norm_eps": None},
+)
+
+
+def _layouts(head: tuple[Row, ...], found_by: str, names: tuple[str, ...], needs: dict[str, Any]) -> list[Layout]:
+    """Return the layouts of some detectors, one for each kind of batch norms that a file can have."""
+    distinct = (_BODY, _STATISTICS, found_by)
+    layout = partial(_layout, _BACKBONE + head, distinct, _sizes, also_for=names)
+    return [
+        layout(
+            needs={**_RULES, **needs, **norms}, finish=_finish_frozen if norms["batch_norms"] == "buffers" else _finish
+        )
+        for norms in _NORMS
+    ]
+
+
 LAYOUTS = (
     refused(
         "torchvision's fasterrcnn_resnet50_fpn_v2 or maskrcnn_resnet50_fpn_v2",
@@ -164,6 +200,6 @@ LAYOUTS = (
     ),
     refused("torchvision's FCOS", "another head", _BODY, "head.regression_head.bbox_ctrness.weight"),
     refused("torchvision's Keypoint R-CNN", "keypoints", _BODY, "roi_heads.keypoint_predictor.kps_score_lowres.weight"),
-    _layout(_BACKBONE + _rcnn_rows(), (_BODY, _STATISTICS, "rpn.head.cls_logits.weight"), _sizes),
-    _layout(_BACKBONE + _dense_rows(), (_BODY, _STATISTICS, "head.classification_head.cls_logits.weight"), _sizes),
+    *_layouts(_rcnn_rows(), "rpn.head.cls_logits.weight", ("faster-rcnn", "mask-rcnn"), _RCNN),
+    *_layouts(_dense_rows(), "head.classification_head.cls_logits.weight", ("retinanet",), {"max_detections": 300}),
 )

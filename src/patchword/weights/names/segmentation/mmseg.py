@@ -4,8 +4,7 @@ from collections.abc import Container
 from functools import partial
 from typing import Any
 
-from patchword.core.card import Card
-from patchword.weights.names.detection.detection_layout import backbone_sizes, refused, with_prefix
+from patchword.weights.names.detection.detection_layout import backbone_sizes, refused, with_prefix, write_config
 from patchword.weights.names.detection.mmdet_backbones import swin_rows, swin_sizes
 from patchword.weights.names.name_table import Row, Shapes, rows
 from patchword.weights.names.segmentation.segmentation_layout import (
@@ -70,23 +69,13 @@ def _stem(tensors: Their) -> dict[str, Any]:
     return {"deep_stem": _DEEP in tensors}
 
 
-def _write_config(card: Card) -> dict[str, Any]:
-    """Return labels and input normalization; mmseg's own configs are Python files, which are not written."""
-    return {
-        "library": "mmseg",
-        "num_classes": card.config["classes"],
-        "label_names": list(card.labels),
-        "pretrained_cfg": {"mean": list(card.normalization.mean), "std": list(card.normalization.std)},
-    }
-
-
 _layout = partial(
     SegmentationLayout,
     "mmseg",
     "",
     segmenter=_segmenter,
     also_for=("upernet", "semantic-fpn"),
-    write_config=_write_config,
+    write_config=partial(write_config, "mmseg"),
 )
 HEADS = _layout(_head_rows(), (_LOGITS,), lambda shapes: {})
 

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from patchword.core.card import Card
-from patchword.models import REGISTRY
+from patchword.weights.names.detection.detection_layout import backbone_family
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 
 Their = Mapping[str, Tensor]
@@ -32,7 +32,7 @@ class SegmentationLayout(Layout):
 
     def writes(self, family: str, card: Card) -> bool:
         """True if this library has the segmenter of the card, on its backbone."""
-        return super().writes(family, card) and REGISTRY.find(card.config["backbone"])[0].name == self.backbone
+        return super().writes(family, card) and backbone_family(card) == self.backbone
 
 
 def upernet_rows(norm: str, output: str) -> tuple[Row, ...]:
