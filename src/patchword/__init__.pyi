@@ -77,6 +77,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> Pyramid: ...
 @overload
 def create(
@@ -124,6 +125,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> Backbone: ...
 @overload
 def create(
@@ -159,6 +161,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     distilled: bool = ...,
+    mlp_ratio: float = ...,
 ) -> Pyramid: ...
 @overload
 def create(
@@ -194,6 +197,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     distilled: bool = ...,
+    mlp_ratio: float = ...,
 ) -> Backbone: ...
 @overload
 def create(
@@ -510,6 +514,7 @@ def create(
     activation: Literal["gelu", "gelu-tanh"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> Pyramid: ...
 @overload
 def create(
@@ -542,6 +547,7 @@ def create(
     activation: Literal["gelu", "gelu-tanh"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> Backbone: ...
 @overload
 def create(
@@ -669,6 +675,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     segments: int = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -695,6 +702,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     segments: int = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -722,6 +730,7 @@ def create(
     attention_dropout: float = ...,
     segments: int = ...,
     embedding: int = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -747,6 +756,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -773,6 +783,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     segments: int = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -828,6 +839,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     segments: int = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -854,6 +866,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     languages: int = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -883,6 +896,7 @@ def create(
     block: int = ...,
     random_blocks: int = ...,
     random: Literal["seeded", "huggingface"] = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -908,6 +922,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -933,6 +948,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -958,6 +974,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
 def create(
@@ -982,6 +999,7 @@ def create(
     norm_eps: float = ...,
     attention_dropout: float = ...,
     hidden_dropout: float = ...,
+    mlp_ratio: float = ...,
 ) -> EncoderDecoder: ...
 @overload
 def create(

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from patchword.core.type_names import in_python
 from patchword.models.field_meanings import FIELD_MEANINGS
-from patchword.models.registry import Family, Registry
+from patchword.models.registry import Family, Registry, takes_mlp_ratio
 
 _WIDTH = 100
 
@@ -29,7 +29,9 @@ def describe_fields(registry: Registry) -> None:
 
 def field_types(family: Family) -> dict[str, str]:
     """Return the fields of a family's config with their types as they are written in Python."""
-    return config_types(_config(family))
+    types = config_types(_config(family))
+    ratio = takes_mlp_ratio(vars(next(iter(family.variants.values())).config))
+    return {**types, "mlp_ratio": "float"} if ratio else types  # instead of the hidden width
 
 
 def config_types(config: type[Any]) -> dict[str, str]:

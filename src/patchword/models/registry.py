@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
+from math import inf
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -57,13 +58,40 @@ class Family:
 def keep_mlp_ratio(config: Mapping[str, ConfigValue], overrides: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
     """Return the overrides with a hidden width of the feed-forward that follows the width, unless they have one.
 
+    A config with a hidden width has no field mlp_ratio: given as an override, it sets the hidden width.
+
     >>> keep_mlp_ratio({"width": 64, "hidden": 256}, {"width": 128})
     {'width': 128, 'hidden': 512}
+    >>> keep_mlp_ratio({"width": 64, "hidden": 256}, {"width": 96, "mlp_ratio": 3})
+    {'width': 96, 'hidden': 288}
     """
-    width, hidden, new = config.get("width"), config.get("hidden"), overrides.get("width")
-    if "hidden" in overrides or not isinstance(width, int) or not isinstance(hidden, int) or not str(new).isdecimal():
-        return dict(overrides)
-    return {**overrides, "hidden": max(1, round(hidden * int(str(new)) / width))}
+    width, old, new = config.get("width"), config.get("hidden"), overrides.get("width", config.get("width"))
+    if not isinstance(width, int) or not isinstance(old, int) or not str(new).isdecimal():
+        return dict(overrides)  # a width that is not a number is refused when all fields are checked
+    if "mlp_ratio" not in overrides or not takes_mlp_ratio(config):
+        follows = "width" in overrides and "hidden" not in overrides
+        return {**overrides, **({"hidden": max(1, round(old * int(str(new)) / width))} if follows else {})}
+    hidden = max(1, round(_positive(overrides["mlp_ratio"]) * int(str(new))))
+    if str(overrides.get("hidden", hidden)) != str(hidden):
+        expected = f"one of them; at width {new}, mlp_ratio={overrides['mlp_ratio']} is hidden={hidden}"
+        raise UserError("hidden and mlp_ratio contradict each other", expected=expected, got=overrides["hidden"])
+    return {**{field: value for field, value in overrides.items() if field != "mlp_ratio"}, "hidden": hidden}
+
+
+def takes_mlp_ratio(config: Mapping[str, ConfigValue]) -> bool:
+    """Return whether the hidden width of a config is that of a feed-forward over tokens of its width."""
+    sizes = config.get("width"), config.get("hidden")
+    return all(isinstance(size, int) for size in sizes) and "bottleneck" not in config
+
+
+def _positive(value: ConfigValue) -> float:
+    try:
+        number = float(cast(Any, value))
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0 < number < inf:
+        raise UserError("field 'mlp_ratio'", expected="a number greater than 0, e.g. 4", got=repr(value))
+    return number
 
 
 class Registry:

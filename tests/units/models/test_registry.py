@@ -146,6 +146,39 @@ def test_another_width_keeps_the_mlp_ratio(name):
     assert REGISTRY.configure(name, {"depth": 1}).hidden == own.hidden
 
 
+WITH_RATIO = [name for name in WITH_HIDDEN if name != "mobilebert"]  # its feed-forward has the bottleneck's width
+
+
+@pytest.mark.parametrize("name", WITH_RATIO)
+def test_an_mlp_ratio_sets_the_hidden_width(name):
+    own = REGISTRY.find(name)[1].config
+    assert REGISTRY.configure(name, {"mlp_ratio": 2}).hidden == 2 * own.width
+    assert REGISTRY.configure(name, {"mlp_ratio": "2.5", "width": str(2 * own.width)}).hidden == 5 * own.width
+    assert REGISTRY.configure(name, {"mlp_ratio": 2, "hidden": 2 * own.width}).hidden == 2 * own.width
+
+
+def test_a_model_with_an_mlp_ratio_keeps_its_hidden_width_alone():
+    assert "mlp_ratio" not in REGISTRY.create("vit-exercise", mlp_ratio=3, width=96).card.config
+    assert patchword.create("vit-exercise", mlp_ratio=3, width=96).card.config["hidden"] == 288
+    assert patchword.create("swin-mini", mlp_ratio=3).card.config["mlp_ratio"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("vit-exercise", {"mlp_ratio": 4, "hidden": 100}, "contradict each other: expected one of them; at width 64, "
+         "mlp_ratio=4 is hidden=256, got 100"),
+        ("vit-exercise", {"mlp_ratio": 0}, "field 'mlp_ratio': expected a number greater than 0, e.g. 4, got 0"),
+        ("vit-exercise", {"mlp_ratio": "wide"}, "field 'mlp_ratio'"),
+        ("mobilebert", {"mlp_ratio": 2}, "model 'mobilebert' has no field 'mlp_ratio'"),
+        ("resnet-mini", {"mlp_ratio": 2}, "model 'resnet-mini' has no field 'mlp_ratio'"),
+    ],
+)  # fmt: skip
+def test_an_mlp_ratio_that_cannot_be(name, fields, message):
+    with pytest.raises(UserError, match=message):
+        REGISTRY.configure(name, fields)
+
+
 def test_a_saved_model_with_another_mlp_ratio_loads_as_it_was(tmp_path):
     model = patchword.create("vit-exercise", width=32, hidden=256)
     assert patchword.load(patchword.save(model, tmp_path / "model")).card.config == model.card.config

@@ -135,6 +135,22 @@ def test_another_width_keeps_the_mlp_ratio_and_the_recipe_holds_it():
     assert sizes(kept.with_settings(["model.width=64"])) == (64, 1024)  # the ratio of the recipe
 
 
+def test_an_mlp_ratio_of_a_recipe_becomes_the_hidden_width():
+    def hidden(recipe):
+        assert "mlp_ratio" not in recipe.model.overrides()
+        return recipe.model.overrides()["hidden"]
+
+    base = find_recipe("digits-vit").with_settings(["model=vit-exercise"])
+    assert hidden(base.with_settings(["model.mlp_ratio=2"])) == 128
+    wide = base.with_settings(["model.mlp_ratio=2", "model.width=96"])
+    assert hidden(wide) == 192
+    assert hidden(wide.with_settings(["model.width=32"])) == 64  # the ratio of the recipe
+    assert hidden(wide.with_settings(["model.mlp_ratio=3"])) == 288
+    assert hidden(wide.with_values({"model.mlp_ratio": 3})) == 288
+    with pytest.raises(UserError, match="hidden and mlp_ratio contradict each other"):
+        base.with_settings(["model.mlp_ratio=2", "model.hidden=100"])
+
+
 def test_a_run_whose_recipe_has_no_hidden_width_keeps_that_of_the_model(tmp_path):
     values = find_recipe("digits-vit").model_dump(mode="json")
     path = tmp_path / "recipe.yaml"

@@ -34,8 +34,8 @@ TEXT_TEST = "a file; without one, the result is that of the validation texts"
 
 
 def _with_hidden(model: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a model with its hidden width, if another width changes it, so that a run's file has it."""
-    if "width" not in model or "hidden" in model:
+    """Return the fields of a model with its hidden width, if the width or mlp_ratio sets it: a run's file has it."""
+    if "mlp_ratio" not in model and ("width" not in model or "hidden" in model):
         return model
     from patchword.models import REGISTRY
 
@@ -44,7 +44,9 @@ def _with_hidden(model: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rescaled(before: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a model whose width was changed; the MLP ratio of the recipe is kept."""
+    """Return the fields of a model with another width or MLP ratio; without a new ratio that of the recipe is kept."""
+    if "mlp_ratio" in model:
+        return {field: value for field, value in model.items() if field != "hidden"}
     if not {"width", "hidden"} <= before.keys():
         return model
     return keep_mlp_ratio(before, {field: value for field, value in model.items() if field != "hidden"})
@@ -215,7 +217,8 @@ class Recipe(BaseModel):
             _place(values, steps, value)
             touched.add(steps[0])
             paths.add(path)
-        if "model.width" in paths and "model.hidden" not in paths and values["model"]["name"] == before["name"]:
+        resized = {"model.width", "model.mlp_ratio"} & paths
+        if resized and "model.hidden" not in paths and values["model"]["name"] == before["name"]:
             values["model"] = _rescaled(before, values["model"])
         changed = validated(type(self), values)
         if "expect" not in touched and any(
@@ -236,6 +239,8 @@ def validated(recipe: type[R], values: Mapping[str, Any]) -> R:
             raise UserError(f"a recipe has no field {path!r}", hint=_hint(path, values, recipe)) from None
         if first["type"] == "missing":
             raise UserError(f"the recipe lacks the field {path!r}") from None
+        if isinstance(known := first.get("ctx", {}).get("error"), UserError):
+            raise known from None
         given = first["input"]
         if first["loc"][0] == "activation_checkpointing":  # pydantic reports one error for each of its two types
             path, given = "activation_checkpointing", values["activation_checkpointing"]
