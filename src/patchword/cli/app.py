@@ -24,7 +24,7 @@ from patchword.cli.training import demo, evaluate, predict, recipes, train
 app = typer.Typer(
     name="patchword",
     help="One encoder library for words and patches: build, train, measure and explain Transformers.",
-    epilog="Start with:\n\n  patchword demo\n  patchword cost vit-base-16 --block 0 --steps\n  patchword recipes",
+    epilog="Start with:\n\n  patchword demo\n  patchword cost vit-base-16 --block 1 --steps\n  patchword recipes",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

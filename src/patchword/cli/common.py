@@ -24,6 +24,18 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the model, e.g. --set image=384. Repeatable."),
 ]
+Fields = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the model to change, as --set does, e.g. image=384."),
+]
+RecipeFields = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe to change, as --set does, e.g. epochs=3."),
+]
+RecipeSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the recipe, e.g. --set epochs=3. Repeatable."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs.")]
 Device = Annotated[
@@ -102,6 +114,11 @@ def model_of(model: str, settings: Iterable[str] | None) -> "AnyModel":
     if model in REGISTRY.names() or not (path.exists() or (Path("runs") / path).exists()):
         return REGISTRY.create(model, **overrides).eval()
     return trained_model(path, **overrides)
+
+
+def settings_of(settings: Iterable[str] | None, fields: Iterable[str] | None) -> list[str]:
+    """Return all settings of a command: `--set a=1 --set b=2`, `--set a=1 b=2` and `a=1 b=2` are the same."""
+    return [*(settings or ()), *(fields or ())]
 
 
 def fields_of(settings: Iterable[str]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from patchword.layers.attention.recording import record_attention
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.queries.box_forms import to_corners, to_pixels
 from patchword.layers.dense.queries.detr import Detr, QueryOutput
+from patchword.models.numbering import index_of
 from patchword.recipes.dense.backbones import channels_of
 from patchword.recipes.detection.inference import resizing
 
@@ -116,10 +117,7 @@ def _layer(question: AttentionOptions, count: int) -> int:
     """Return the number of the layer: the last one by default."""
     if len(question.layers) > 1:
         raise UserError("the attention of queries is drawn of one layer", expected="one --layer", got=question.layers)
-    number = question.layers[0] if question.layers else count
-    if not 1 <= number <= count:
-        raise UserError(f"there is no layer {number}", expected=f"1 to {count}", got=number)
-    return number
+    return index_of("layer", question.layers[0] if question.layers else -1, count) + 1
 
 
 def _heads(question: AttentionOptions, count: int) -> tuple[int, ...]:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from patchword.analysis.attention.maps import Layer
 from patchword.core.errors import UserError, nearest
 from patchword.layers.model import Model
+from patchword.models.numbering import index_of
 
 PREDICTED = "predicted"
 
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """Options of attention inspection. layers, heads: counted from 1; empty is all. at: the query pixel, as x and y.
+    """Options of attention inspection. layers, heads: counted from 1, -1 is the last layer;
+    empty is all. at: the query pixel, as x and y.
 
     relevance: the name or number of a class, "predicted" for the predicted class, or "" for none.
     """
@@ -26,10 +28,8 @@ class AttentionOptions:
 
 def chosen_layers(found: Sequence[Layer], question: AttentionOptions) -> Iterator[tuple[int, Layer]]:
     """Yield the requested layers with their numbers; in a pyramid, only those that have the requested heads."""
-    for number in question.layers:
-        if not 1 <= number <= len(found):
-            raise UserError(f"there is no layer {number}", expected=f"1 to {len(found)}", got=number)
-    chosen = [(number, found[number - 1]) for number in sorted(set(question.layers)) or range(1, len(found) + 1)]
+    named = {index_of("layer", number, len(found)) + 1 for number in question.layers}
+    chosen = [(number, found[number - 1]) for number in sorted(named) or range(1, len(found) + 1)]
     most = max(layer.heads for _, layer in chosen)
     for head in question.heads:
         if not 1 <= head <= most:

@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import patchword
 from patchword.analysis.cost import CONVENTION, blocks_of, count, lines_of
-from patchword.analysis.cost.expression import symbol
+from patchword.analysis.cost.expression import Symbol, symbol
 from patchword.analysis.cost.rules import RULES, Call
 from patchword.analysis.shapes import part_tree
 from patchword.core.card import Card
@@ -51,6 +51,11 @@ def card_of(name: str, **overrides: object) -> Card:
         ((N + 1) * (D + 2), "(N + 1) x (D + 2) = (50 + 1) x (64 + 2) = 3,366"),
         (N + D + 1, "N + D + 1 = 50 + 64 + 1 = 115"),
         (D, "D = 64"),
+        (D / 4, "D / 4 = 64 / 4 = 16"),
+        (D / (2 * symbol("h", 4, "heads")), "D / (2 x h) = 64 / (2 x 4) = 8"),
+        ((N / 5) * (D / 4) + 1, "(N / 5) x (D / 4) + 1 = (50 / 5) x (64 / 4) + 1 = 10 x 16 + 1 = 161"),
+        ((N / 7) * 3, "ceil(N / 7) x 3 = ceil(50 / 7) x 3 = 8 x 3 = 24"),
+        (symbol("H", 1000, "many"), "H = 1,000"),
         (2 * symbol("H", 1000, "many"), "2 x H = 2 x 1000 = 2,000"),
     ],
 )
@@ -59,7 +64,7 @@ def test_an_expression_remembers_how_it_was_written(expression, working):
 
 
 def test_symbols_are_gathered_through_sums_and_products():
-    assert (3 * N * D + D).symbols == {"N": (50, "tokens"), "D": (64, "width")}
+    assert (3 * N * D + D).symbols == {"N": Symbol(50, "tokens"), "D": Symbol(64, "width")}
 
 
 # The figures of the exercise and of the papers

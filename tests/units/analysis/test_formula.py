@@ -204,7 +204,7 @@ def test_the_formulas_as_json(command):
     ("words", "message"),
     [
         ([], "no model was named"),
-        (["--formula", "--block", "0"], "--formula counts the first stage only"),
+        (["--formula", "--block", "1"], "--formula counts the first stage only"),
         (["--formula", "--tokens", "9"], "--formula counts the first stage only"),
         (["bert-tiny", "--formula"], "'bert-tiny' reads texts: expected a model of images"),
         (["swin-tiny", "--out", "here"], "--out needs --formula"),

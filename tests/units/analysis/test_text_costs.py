@@ -103,7 +103,7 @@ def test_cost_tells_a_text_model(command):
     assert re.search(r"head +589,824 +590,592\n", output)
     assert re.search(r"total +11,174,215,680 MACs\n +parameters +109,482,240\n", output)
     assert "per image or text;" in " ".join(output.split())
-    _, output, _ = command("cost", "bert-base", "--block", 0)
+    _, output, _ = command("cost", "bert-base", "--block", 1)
     assert "3 x N x D x D = 3 x 128 x 768 x 768 = 226,492,416" in output
 
 
@@ -147,7 +147,10 @@ def test_the_reports_cost_is_of_one_text():
         (["cost", "bert-tiny", "--tokens", "513"], "'bert-tiny' reads at most 512 tokens: got 513"),
         (["cost", "saved", "--tokens", "25"], "'bert-tiny' reads at most 24 tokens: got 25"),
         (["cost", "vit-exercise", "--tokens", "5"], "'vit-exercise' reads images: expected a model of texts"),
-        (["cost", "bert-tiny", "--block", "2"], "'bert-tiny' has no block 2: expected 0 to 1, got 2"),
+        (
+            ["cost", "bert-tiny", "--block", "3"],
+            "'bert-tiny' has no block 3: expected 1 to 2, or -1 for the last, got 3",
+        ),
         (["cost", "bert-tiny", "--set", "head=tags"], "head 'tags' needs field 'classes': expected e.g. classes=2"),
         (["show", "bert-tiny", "--set", "head=spam"], "field 'head' of model 'bert-tiny'"),
     ],

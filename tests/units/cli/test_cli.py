@@ -267,8 +267,9 @@ def test_sizes_that_make_no_sense(refused, field):
         (train_words("epochs=x"), r"recipe field 'epochs'"),
         (["evaluate", "nothing"], r"nothing is not a run: expected a folder with recipe\.yaml"),
         (["predict", "nothing", "a.png"], r"nothing is not a run"),
-        (["cost", "vit-exercise", "--block", "4"], r"has no block 4: expected 0 to 3"),
-        (["cost", "vit-exercise", "--block", "-1"], r"has no block -1"),
+        (["cost", "vit-exercise", "--block", "5"], r"has no block 5: expected 1 to 4, or -1 for the last, got 5"),
+        (["cost", "vit-exercise", "--block", "0"], r"has no block 0: expected 1 to 4"),
+        (["cost", "vit-exercise", "--block", "-2"], r"has no block -2"),
         (["cost", "vit-exercise", "--part", "stages.0.encodr"], r"did you mean 'stages\.0\.encoder'"),
         (["cost", "cswin-mini", "--set", "width=1"], r"local positions \(LePE\): expected a channel or more"),
         (["cost", "swin-tiny", "--set", "image=99999"], r"16,384 at most.*, got 99999"),
@@ -328,7 +329,7 @@ def test_a_process_ends_with_code_2():
     words = [sys.executable, "-m", "patchword", "cost", "vit-exercise", "--block", "7"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: 'vit-exercise' has no block 7: expected 0 to 3, got 7\n"
+    assert done.stderr == "error: 'vit-exercise' has no block 7: expected 1 to 4, or -1 for the last, got 7\n"
 
 
 # Help
@@ -370,7 +371,7 @@ def test_the_version(command):
 
 
 def test_cost_as_json(command):
-    code, output, _ = command("cost", "vit-exercise", "--block", 0, "--json")
+    code, output, _ = command("cost", "vit-exercise", "--block", 1, "--json")
     cost = json.loads(output)
     assert code == 0
     assert (cost["parameters"], cost["macs"]["total"]) == (49_984, 2_777_600)
@@ -383,11 +384,11 @@ def test_cost_as_json(command):
 
 
 def test_cost_in_words(command):
-    _, output, _ = command("cost", "vit-exercise", "--block", 0, "--steps")
+    _, output, _ = command("cost", "vit-exercise", "--block", 1, "--steps")
     assert "query, key, value   3 x N x D x D = 3 x 50 x 64 x 64 = 614,400" in output
     assert re.search(r"linear layers +2,457,600 MACs\n +attention products +320,000 MACs\n", output)
     assert re.search(r"total +2,777,600 MACs\n +parameters +49,984\n", output)
-    assert "N = 50 (tokens)" in output
+    assert "N = (H_0 / P) x (W_0 / P) + 1 = (28 / 4) x (28 / 4) + 1 = 7 x 7 + 1 = 50 (tokens)\n" in output
     _, whole, _ = command("cost", "vit-exercise")
     assert re.search(r"stages\.0\.encoder\.blocks\.0 to 3 +11,110,400 +199,936\n", whole)
     assert re.search(r"parameters +205,066\n", whole)
@@ -401,12 +402,58 @@ def test_cost_shows_the_mlp_ratio_which_another_width_keeps(command):
     assert "1 (hidden 128 / width 128)" in command("cost", "vit-exercise", *both)[1]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["depth=2", "heads=2"],
+        ["--set", "depth=2", "--set", "heads=2"],
+        ["--set", "depth=2", "heads=2"],
+        ["depth=2", "--set", "heads=2"],
+        ["--set", "model.depth=2", "model.heads=2"],
+    ],
+    ids=" ".join,
+)
+def test_settings_of_a_model_are_typed_in_any_form(command, words):
+    cost = json.loads(command("cost", "vit-exercise", *words, "--json")[1])
+    assert (cost["parameters"], cost["symbols"]["h"]["value"]) == (105_098, 2)
+    assert command("show", "vit-exercise", *words)[1].startswith("vit-exercise  105,098 parameters\n")
+
+
+def test_settings_of_other_verbs_are_typed_in_any_form(command, refused):
+    code, output, _ = command("windows", "swin-mini", "--set", "depths=[1,1]", "window=5", "--out", "figures")
+    assert (code, "windows of 5 x 5" in output) == (0, True)
+    assert command("cost", "--formula", "--set", "width=48", "window=5")[0] == 0
+    assert command("cost", "--formula", "width=48", "window=5")[0] == 0
+    assert "has no field 'windo'" in refused("export", "swin-mini", "--onnx", "a.onnx", "windo=5")
+    for inputs in (["a.png", "--set", "window=5"], ["--data", "test"]):
+        assert "has no field 'windo'" in command("attention", "swin-mini", *inputs, "windo=5")[2]
+    assert "cannot set 'depth'" in refused("show", "vit-exercise", "depth")
+    assert "no field 'epoch'" in refused("data", "show", "fashion-mnist-vit", "epoch=5")
+    assert "no field 'lable'" in refused("data", "check", "classify-text", "--set", "lable=a", "train=b.csv")
+
+
+def test_formats_of_a_cost(command, refused):
+    _, text, _ = command("cost", "vit-exercise", "--block", 1, "--format", "latex")
+    assert r"\mathbf{2{,}777{,}600}" in text
+    _, text, _ = command("cost", "vit-exercise", "--format", "markdown")
+    assert "- MACs: stem + 4 × block + head = 50,176 + 4 × 2,777,600 + 640 = **11,161,216**" in text
+    assert "feed-forward" not in text  # without --steps, the parts alone
+    assert "--json and --format" in refused("cost", "vit-exercise", "--json", "--format", "latex")
+    assert "'elmo-small' has no blocks" in refused("cost", "elmo-small", "--block", 1)
+
+
+@pytest.mark.parametrize("name", ["transformer-small", "lstm-translation-small"])
+def test_a_translator_is_shown(command, name):
+    code, output, _ = command("show", name)
+    assert (code, "decoder: " in output, "input 1 x 32;" in output) == (0, True, True)
+
+
 def test_cost_names_the_directions_of_shared_heads(command):
-    _, output, _ = command("cost", "cswin-mini", "--block", 0)
+    _, output, _ = command("cost", "cswin-mini", "--block", 1)
     assert re.findall(r"query x key, (\w+)", output) == ["vertical", "horizontal"]
-    _, output, _ = command("cost", "pale-mini", "--block", 0)
+    _, output, _ = command("cost", "pale-mini", "--block", 1)
     assert re.findall(r"query x key, (\w+)", output) == ["rows", "columns"]
-    assert "query x key  " in command("cost", "swin-mini", "--block", 0)[1]
+    assert "query x key  " in command("cost", "swin-mini", "--block", 1)[1]
 
 
 def test_show_tells_convolutions_in_few_words(command):
@@ -658,4 +705,4 @@ def test_writing_where_a_folder_is_says_so(command, trained):
 
 
 def test_a_block_and_a_part_at_once(refused):
-    assert "--block and --part" in refused("cost", "vit-exercise", "--block", 0, "--part", "norm")
+    assert "--block and --part" in refused("cost", "vit-exercise", "--block", 1, "--part", "norm")

@@ -92,7 +92,7 @@ def test_cost_of_a_detector_as_json_and_with_steps(command):
 
 
 def test_what_a_detector_has_not(command):
-    code, _, errors = command("cost", "mask-rcnn", "--block", "0")
+    code, _, errors = command("cost", "mask-rcnn", "--block", "1")
     assert code == 2
     assert "is a detector" in errors
     code, _, errors = command("cost", "vit-base-16", "--size", "64x64")

@@ -1,85 +1,24 @@
 """Counts cost: the model runs once on the meta device, which has shapes but no values, and rules read the shapes."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from torch import nn
 
+from patchword.analysis.cost.cost import Cost
 from patchword.analysis.cost.quick_meta import QuickMeta
-from patchword.analysis.cost.rules import FREE, OWN_RULES, RULES, TEXT_HEADS, Call, Kind, Line, Rule
+from patchword.analysis.cost.rules import FREE, OWN_RULES, RULES, TEXT_HEADS, Call, Line, Rule
+from patchword.analysis.cost.sizes import stage_sizes
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.core.text import Pair, Text
 from patchword.layers import Block, Bottleneck, ConvResidual
+from patchword.layers.pyramid import Stage
 from patchword.models import REGISTRY
-from patchword.models.registry import Input
-
-CONVENTION = (
-    "multiply-accumulates of matrix products and convolutions, per image or text; biases, norms, softmax and "
-    "activations are not counted. Papers often call them FLOPs; counting multiplications and additions separately "
-    "would double the number."
-)
-_KINDS: tuple[Kind, ...] = ("linear", "attention", "convolution")
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The cost lines of a part, and their sums."""
-
-    model: str
-    part: str  # its name in the model; "" is the whole model
-    input: tuple[int, ...]
-    lines: tuple[Line, ...]
-
-    @property
-    def parameters(self) -> int:
-        return sum(line.parameters.value for line in self.lines if line.parameters)
-
-    @property
-    def macs(self) -> int:
-        return sum(line.macs.value for line in self.lines if line.macs)
-
-    def macs_of(self, kind: Kind) -> int:
-        return sum(line.macs.value for line in self.lines if line.macs and line.kind == kind)
-
-    def below(self, part: str) -> "Cost":
-        """Return the cost of one part of this part."""
-        lines = tuple(line for line in self.lines if line.part == part or line.part.startswith(f"{part}."))
-        return Cost(self.model, part, self.input, lines)
-
-    def symbols(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        """Return the symbols used, each with its values (the stages of a pyramid differ) and its meaning."""
-        used: dict[str, tuple[tuple[int, ...], str]] = {}
-        for line in self.lines:
-            for expression in (line.macs, line.parameters):
-                for letter, (value, meaning) in (expression.symbols if expression else {}).items():
-                    values, first = used.get(letter, ((), meaning))
-                    used[letter] = (values if value in values else (*values, value), first)
-        return used
-
-    def to_json(self) -> dict[str, Any]:
-        steps = []
-        for line in self.lines:
-            step: dict[str, Any] = {"part": line.part, "label": line.label, "kind": line.kind}
-            for name, expression in (("macs", line.macs), ("parameters", line.parameters)):
-                if expression:
-                    step[name] = {"working": expression.working(), "value": expression.value}
-            steps.append(step)
-        return {
-            "model": self.model,
-            "part": self.part,
-            "input": list(self.input),
-            "parameters": self.parameters,
-            "macs": {**{kind: self.macs_of(kind) for kind in _KINDS}, "total": self.macs},
-            "convention": CONVENTION,
-            "symbols": {
-                name: {"value": values[0] if len(values) == 1 else list(values), "meaning": meaning}
-                for name, (values, meaning) in self.symbols().items()
-            },
-            "steps": steps,
-        }
+from patchword.models.numbering import index_of
+from patchword.models.registry import Input, takes_mlp_ratio
 
 
 def count(card: Card, part: str = "", inputs: Input | None = None) -> Cost:
@@ -91,12 +30,16 @@ def count(card: Card, part: str = "", inputs: Input | None = None) -> Cost:
         model = REGISTRY.create(card.model, **card.config).eval()
         example = REGISTRY.example(card) if inputs is None else inputs
         calls = calls_of(model, lambda: model(example))
-    shape = input_shape(example)
     names = [name for name, _ in model.named_modules()]
     if part not in names:
         raise UserError(f"{card.model!r} has no part {part!r}", hint=nearest(part, names))
     lines = tuple(_named(line, card) for line in module_lines(model.get_submodule(part), part, calls))
-    cost = Cost(card.model, part, shape, lines)
+    cost = Cost(
+        *(card.model, part, input_shape(example), lines),
+        blocks=block_names(model),
+        stages=stage_sizes(model, calls),
+        facts=mlp_ratio(card),
+    )
     expected = sum(parameter.numel() for parameter in model.get_submodule(part).parameters())
     assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the model has {expected}"
     return cost
@@ -129,8 +72,34 @@ def lines_of(module: nn.Module, *inputs: Any) -> list[Line]:
 def blocks_of(card: Card) -> list[str]:
     """Return the names of a model's blocks, in the order they run."""
     with torch.device("meta"):
-        model = REGISTRY.create(card.model, **card.config)
-    return [name for name, module in model.named_modules() if isinstance(module, Block | Bottleneck | ConvResidual)]
+        return list(block_names(REGISTRY.create(card.model, **card.config)))
+
+
+def block_of(card: Card, number: int) -> str:
+    """Return the name of one block of a model. number: from 1, as papers count layers; -1 is the last.
+
+    >>> block_of(model.card, 1)
+    'stages.0.encoder.blocks.0'
+    """
+    names = blocks_of(card)
+    if not names:
+        hint = f"`patchword show {card.model}` lists the parts; count one with --part"
+        raise UserError(f"{card.model!r} has no blocks", hint=hint)
+    return names[index_of("block", number, len(names), repr(card.model))]
+
+
+def block_names(model: nn.Module) -> tuple[str, ...]:
+    """Return the names of the blocks of a model, in the order they run."""
+    kinds = Block | Bottleneck | ConvResidual
+    return tuple(name for name, module in model.named_modules() if isinstance(module, kinds))
+
+
+def mlp_ratio(card: Card) -> tuple[str, ...]:
+    """Return the hidden width of the feed-forward relative to the width; nothing if the model has no such fields."""
+    if not takes_mlp_ratio(card.config):
+        return ()
+    width, hidden = card.config["width"], card.config["hidden"]
+    return (f"MLP ratio: {hidden / width:g} (hidden {hidden:,} / width {width:,})",)
 
 
 def _named(line: Line, card: Card) -> Line:
@@ -148,7 +117,7 @@ def calls_of(model: nn.Module, run: Callable[[], object]) -> dict[str, list[Call
             lambda _, arguments, output, name=name: calls.setdefault(name, []).append(Call(arguments, output))
         )
         for name, module in model.named_modules()
-        if type(module) in RULES or type(module) in OWN_RULES
+        if type(module) in RULES or type(module) in OWN_RULES or isinstance(module, Stage)
     ]
     try:
         with QuickMeta():  # type: ignore[no-untyped-call]  # torch's base class has no types

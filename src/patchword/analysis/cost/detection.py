@@ -3,15 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import log2
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from patchword.analysis.cost.count import Cost, calls_of, module_lines
+from patchword.analysis.cost.count import block_names, calls_of, module_lines
+from patchword.analysis.cost.dense import DenseCost, PartCost
 from patchword.analysis.cost.detection_rules import box_convolution, box_linear, level_convolution, level_scales
 from patchword.analysis.cost.line import Call, Line
 from patchword.analysis.cost.rules import RULES, Rule
+from patchword.analysis.cost.sizes import stage_sizes
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.anchor_detector import AnchorDetector
@@ -60,36 +62,18 @@ class LevelAnchors:
         return f"{self.rows} x {self.columns} x {self.per_cell} = {self.count:,}"
 
 
-class PartCost(NamedTuple):
-    """The sums of one part, for a table."""
-
-    title: str
-    macs: int
-    parameters: int
-
-
 @dataclass(frozen=True)
-class DetectorCost(Cost):
+class DetectorCost(DenseCost):
     """The cost of a detector or a part of it.
 
-    backbone: its name. anchors: of each level. boxes, masks: boxes that each box head and each mask head reads, or 0 if
-    there is no such head.
+    anchors: of each level. boxes, masks: boxes that each box head and each mask head reads, or 0 if there is no such
+    head.
     """
 
-    backbone: str
     anchors: tuple[LevelAnchors, ...]
     boxes: int
     masks: int
-
-    def parts(self) -> list[PartCost]:
-        """Return the sums of the stages of the backbone, the layers of the neck, the levels of the head and so on."""
-        sums: dict[str, tuple[int, int]] = {}
-        for line in self.lines:
-            title = self._title(line)
-            macs, parameters = sums.get(title, (0, 0))
-            more = line.macs.value if line.macs else 0, line.parameters.value if line.parameters else 0
-            sums[title] = macs + more[0], parameters + more[1]
-        return [PartCost(title, *both) for title, both in sums.items()]
+    convention = CONVENTION
 
     def sections(self) -> list[PartCost]:
         """Return the sums of backbone, neck, heads and so on."""
@@ -98,16 +82,13 @@ class DetectorCost(Cost):
         return [PartCost(_SECTIONS.get(one.part, one.part), one.macs, one.parameters) for one in found if one.lines]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON of `Cost`, with the anchors, the numbers of boxes and the sums."""
+        """Return the JSON of `DenseCost`, with the anchors and the numbers of boxes."""
         anchors = [{**asdict(one), "count": one.count, "working": one.working()} for one in self.anchors]
-        sums = {
-            what: [one._asdict() for one in found]
-            for what, found in (("sections", self.sections()), ("parts", self.parts()))
-        }
-        counted = {"backbone": self.backbone, "anchors": anchors, "boxes": self.boxes, "masks": self.masks}
-        return {**super().to_json(), **counted, "detector_convention": CONVENTION, **sums}
+        counted = {"anchors": anchors, "boxes": self.boxes, "masks": self.masks}
+        return {**super().to_json(), **counted, "detector_convention": CONVENTION}
 
-    def _title(self, line: Line) -> str:
+    def place_of(self, line: Line) -> str:
+        """Return the part that a line belongs to, e.g. "backbone, stage 1"."""
         pieces = line.part.split(".")
         if pieces[0] == "backbone":
             inner = pieces[2:] if len(pieces) > 1 and pieces[1] == "backbone" else pieces[1:]
@@ -142,7 +123,12 @@ def count_detector(card: Card, part: str = "", size: tuple[int, int] = SIZE) -> 
     lines = tuple(line for line in _lines(detector, calls, anchors) if _is_below(line.part, part))
     counts = _box_counts(detector)
     backbone = str(card.config["backbone"])
-    cost = DetectorCost(card.model, part, tuple(images.shape), lines, backbone, anchors, *counts)
+    cost = DetectorCost(
+        *(card.model, part, tuple(images.shape), lines, backbone, anchors, *counts),
+        blocks=block_names(detector),
+        stages=stage_sizes(detector, calls),
+        facts=tuple(_facts(anchors, *counts)),
+    )
     expected = sum(parameter.numel() for parameter in detector.get_submodule(part).parameters())
     assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the detector has {expected}"
     return cost
@@ -179,6 +165,18 @@ def run_parts(detector: Detector, images: Tensor) -> list[tuple[int, int]]:
         head.pool = cast(Any, _NoPool(head.pool.size))
         head(levels, images.new_empty(1, masks, 4), images.new_empty(1, masks, dtype=torch.long))
     return [(level.shape[-2], level.shape[-1]) for level in levels]
+
+
+def _facts(anchors: Sequence[LevelAnchors], boxes: int, masks: int) -> Iterable[str]:
+    """Yield what a detector has besides parameters and MACs."""
+    if anchors:
+        yield f"anchors: {sum(one.count for one in anchors):,}"
+    for one in anchors:
+        yield f"anchors of {one.name}, stride {one.stride}: {one.working()}"
+    if boxes:
+        yield f"boxes through each box head: {boxes:,} (proposals per image)"
+    if masks:
+        yield f"boxes through each mask head: {masks:,} (detections per image)"
 
 
 def _level_anchors(detector: Detector, shapes: Sequence[tuple[int, int]]) -> tuple[LevelAnchors, ...]:

@@ -1,12 +1,18 @@
 """The input and the output of a cost rule."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from patchword.analysis.cost.expression import Expression
 
 Kind = Literal["linear", "attention", "convolution", "other"]
+
+KINDS: Mapping[Kind, str] = {
+    "linear": "linear layers",
+    "attention": "attention products",
+    "convolution": "convolutions",
+}
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,12 @@ class Line:
     kind: Kind
     macs: Expression | None
     parameters: Expression | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the formulas, also with numbers, for `json.dumps`."""
+        counts = (("macs", self.macs), ("parameters", self.parameters))
+        found = {name: expression.to_json() for name, expression in counts if expression}
+        return {"part": self.part, "label": self.label, "kind": self.kind, **found}
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ from typing import Any
 
 from torch import nn
 
-from patchword.analysis.cost.attention_rules import additive, attention
-from patchword.analysis.cost.convolution_rules import convolution, filters, patches
 from patchword.analysis.cost.detection_rules import (
     combination,
     deformable,
@@ -20,10 +18,12 @@ from patchword.analysis.cost.detection_rules import (
     transposed,
 )
 from patchword.analysis.cost.line import Call, Kind, Line
-from patchword.analysis.cost.linear_rules import TEXT_HEADS, linear, projection
-from patchword.analysis.cost.position_rules import flow, fourier, leading, offsets, positions, relative_vectors
-from patchword.analysis.cost.scale_rules import batch_norm, no_norm, norm, scale
-from patchword.analysis.cost.text_rules import lstm, mixture, partly_tied, recurrent, table, words
+from patchword.analysis.cost.part_rules.attention import additive, attention
+from patchword.analysis.cost.part_rules.convolution import convolution, filters, patches
+from patchword.analysis.cost.part_rules.linear import TEXT_HEADS, linear, projection
+from patchword.analysis.cost.part_rules.position import flow, fourier, leading, offsets, positions, relative_vectors
+from patchword.analysis.cost.part_rules.scale import batch_norm, no_norm, norm, scale
+from patchword.analysis.cost.part_rules.text import lstm, mixture, partly_tied, recurrent, table, words
 from patchword.layers import (
     Additive,
     ClippedLstm,

@@ -1,14 +1,15 @@
 """Counts the cost of segmenters: backbone, neck and heads."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from patchword.analysis.cost.count import Cost, calls_of, module_lines
-from patchword.analysis.cost.detection import PartCost
+from patchword.analysis.cost.count import block_names, calls_of, module_lines
+from patchword.analysis.cost.dense import DenseCost, PartCost
 from patchword.analysis.cost.line import Call, Line
+from patchword.analysis.cost.sizes import stage_sizes
 from patchword.core.card import Card
 from patchword.core.errors import UserError, nearest
 from patchword.layers.dense.segmentation.segmenter import Segmenter
@@ -35,34 +36,23 @@ _TITLES = {  # parts of heads, by the start of their names
 }
 
 
-@dataclass(frozen=True)
-class SegmenterCost(Cost):
-    """The cost of a segmenter or a part of it. backbone: its name."""
+class SegmenterCost(DenseCost):
+    """The cost of a segmenter or a part of it."""
 
-    backbone: str
-
-    def parts(self) -> list[PartCost]:
-        """Return the sums of the stages of the backbone and of the parts of neck and heads."""
-        sums: dict[str, tuple[int, int]] = {}
-        for line in self.lines:
-            title = _title(line.part)
-            macs, parameters = sums.get(title, (0, 0))
-            more = line.macs.value if line.macs else 0, line.parameters.value if line.parameters else 0
-            sums[title] = macs + more[0], parameters + more[1]
-        return [PartCost(title, *both) for title, both in sums.items()]
+    convention = CONVENTION
 
     def sections(self) -> list[PartCost]:
         """Return the sums of backbone, neck, head and auxiliary head."""
         found = [self.below(name) for name in _SECTIONS]
         return [PartCost(one.part, one.macs, one.parameters) for one in found if one.lines]
 
+    def place_of(self, line: Line) -> str:
+        """Return the part that a line belongs to, e.g. "head, laterals"."""
+        return _title(line.part)
+
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON of `Cost`, with the sums."""
-        sums = {
-            what: [one._asdict() for one in found]
-            for what, found in (("sections", self.sections()), ("parts", self.parts()))
-        }
-        return {**super().to_json(), "backbone": self.backbone, "segmenter_convention": CONVENTION, **sums}
+        """Return the JSON of `DenseCost`, with what is counted."""
+        return {**super().to_json(), "segmenter_convention": CONVENTION}
 
 
 def count_segmenter(card: Card, part: str = "", size: tuple[int, int] = SIZE) -> SegmenterCost:
@@ -80,7 +70,11 @@ def count_segmenter(card: Card, part: str = "", size: tuple[int, int] = SIZE) ->
     lines = tuple(
         line for line in _lines(segmenter, calls) if not part or line.part == part or line.part.startswith(f"{part}.")
     )
-    cost = SegmenterCost(card.model, part, tuple(images.shape), lines, str(card.config["backbone"]))
+    cost = SegmenterCost(
+        *(card.model, part, tuple(images.shape), lines, str(card.config["backbone"])),
+        blocks=block_names(segmenter),
+        stages=stage_sizes(segmenter, calls),
+    )
     expected = sum(parameter.numel() for parameter in segmenter.get_submodule(part).parameters())
     assert cost.parameters == expected, f"the rules count {cost.parameters} parameters, the segmenter has {expected}"
     return cost

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from patchword.analysis.cost.count import Cost
+from patchword.analysis.cost.cost import Cost
 from patchword.analysis.cost.detection import count_detector
 from patchword.analysis.cost.segmentation import count_segmenter
 from patchword.analysis.published.comparison import apart

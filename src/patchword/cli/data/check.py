@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import console
+from patchword.cli.common import RecipeFields, RecipeSettings, console, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +25,8 @@ def check(
         str,
         typer.Argument(metavar="DATA|RECIPE", help="A data set, a file of texts, or a recipe's name or YAML file."),
     ],
-    fields: Annotated[
-        list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe, e.g. label=mood.")
-    ] = None,
+    fields: RecipeFields = None,
+    settings: RecipeSettings = None,
 ) -> None:
     """Find everything that is wrong with images, objects in images or texts, without training.
 
@@ -69,7 +68,7 @@ def check(
         def report(done: int, of: int) -> None:
             status.update(f"reading {what}: {done:,} of {of:,} images")
 
-        counts, notes = _check(what, fields or [], report)
+        counts, notes = _check(what, settings_of(settings, fields), report)
     from patchword.recipes.notes import print_notes
 
     print_notes(notes, out, most=20)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import console
+from patchword.cli.common import RecipeFields, RecipeSettings, console, settings_of
 
 if TYPE_CHECKING:
     from patchword.data.image.batches import Batches
@@ -17,16 +17,14 @@ def show(
         str,
         typer.Argument(metavar="DATA|RECIPE|RUN", help="A data set, the name or file of a recipe, or a run folder."),
     ],
+    fields: RecipeFields = None,
     augment: Annotated[
         str,
         typer.Option(
             "--augmentation", metavar="NAME|LIST", help="none, light, deit, 3-augment, or a list such as flip,crop."
         ),
     ] = "",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="A field, e.g. --set augmentation.mixup=0. Repeatable."),
-    ] = None,
+    settings: RecipeSettings = None,
     size: Annotated[
         int, typer.Option("--size", min=4, help="Side of the images in pixels, for your own data sets.")
     ] = 224,
@@ -46,7 +44,7 @@ def show(
 
       patchword data show fashion-mnist --augmentation deit
       patchword data show my/images --size 224 --augmentation flip,crop,randaugment --out augmented.png
-      patchword data show image-folder-vit --set data=my/images --set augmentation.randaugment=5
+      patchword data show image-folder-vit data=my/images augmentation.randaugment=5
       patchword data show runs/fashion-mnist-vit --epoch 3
     """
     from patchword.core.errors import UserError
@@ -55,7 +53,7 @@ def show(
 
     if out.suffix.lower() != ".png":
         raise UserError("the figures are PNG files", expected="--out FILE.png", got=str(out))
-    chosen = [*([f"augmentation={augment}"] if augment else []), *(settings or ())]
+    chosen = [*([f"augmentation={augment}"] if augment else []), *settings_of(settings, fields)]
     recipe = _recipe(what, size).with_settings(chosen)
     batches = _batches(recipe, max(2, count))  # at least two: mixup needs a second image
     images = batches.images

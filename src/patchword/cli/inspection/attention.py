@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Download, Json, Settings, console, fetch_model, print_lines
+from patchword.cli.common import (
+    Device,
+    Download,
+    Fields,
+    Json,
+    Settings,
+    console,
+    fetch_model,
+    print_lines,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from patchword.inspection.attention import ImageAttention
@@ -17,7 +27,10 @@ if TYPE_CHECKING:
 def attention(
     model: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="A run, a model folder, or a registry name.")],
     given: Annotated[str, typer.Argument(metavar="INPUT", help="An image file, or a text in quotes.")] = "",
-    layer: Annotated[list[int] | None, typer.Option("--layer", help="Only this layer, from 1. Repeatable.")] = None,
+    fields: Fields = None,
+    layer: Annotated[
+        list[int] | None, typer.Option("--layer", help="Only this layer, from 1; -1 is the last. Repeatable.")
+    ] = None,
     head: Annotated[list[int] | None, typer.Option("--head", help="Only this head, from 1. Repeatable.")] = None,
     rollout: Annotated[bool, typer.Option("--rollout", help="Attention rollout: all layers as one map.")] = False,
     relevance: Annotated[
@@ -60,6 +73,9 @@ def attention(
     from patchword.inspection.attention_options import PREDICTED, AttentionOptions
     from patchword.reports.attention.files import check_out, write_attention
 
+    if data and "=" in given:  # the input is the test set
+        given, fields = "", [given, *(fields or [])]
+    settings = settings_of(settings, fields)
     named = [("rollout", rollout), ("relevance", bool(relevance)), ("distance", distance)]
     wanted = [name for name, chosen in named if chosen]
     wanted = (["maps"] if wanted and (layer or head) else []) + wanted
@@ -76,9 +92,12 @@ def attention(
         show_query_attention(model, given, question, given_too, out, as_json, settings, device)
         return
     _refuse_segmenter(model)
+    of_texts = _is_of_texts(model)
+    if of_texts and settings:
+        _refuse_settings(model, settings)
     found = (
         _text(model, given, pair, data, question, device)
-        if _is_of_texts(model)
+        if of_texts
         else _images(model, given, pair, data, count, question, settings, device)
     )
     files = write_attention(found, every, out)
@@ -103,6 +122,13 @@ def _refuse_segmenter(model: str) -> None:
 
     if is_segmenter(model):
         raise UserError(f"{model} is a segmenter", expected="an image classifier, a model of texts, or a DETR")
+
+
+def _refuse_settings(model: str, settings: list[str]) -> None:
+    from patchword.core.errors import UserError
+
+    hint = "put a text in quotes; a second one is --pair TEXT"
+    raise UserError(f"{model} reads texts", expected="no fields", got=" ".join(settings), hint=hint)
 
 
 def _is_of_texts(model: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Download, Json, Model, Settings, card_of, console, fetch_model
+from patchword.cli.common import Download, Fields, Json, Model, Settings, card_of, console, fetch_model, settings_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def windows(
     model: Model,
+    fields: Fields = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="Output folder for MODEL.svg and MODEL.png.")
     ] = Path("windows"),
@@ -52,7 +53,7 @@ def windows(
     if is_detector(model) or is_segmenter(model):
         kind = "detector" if is_detector(model) else "segmenter"
         raise UserError(f"{model} is a {kind}", expected="an image classifier, such as the model of its backbone")
-    card = card_of(model, settings)
+    card = card_of(model, settings_of(settings, fields))
     found = attention_patterns(card)
     place = _place(token, found[0].grid)
     files = write_windows(card, found, place, out)

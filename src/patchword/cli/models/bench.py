@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Json, Precision, Settings, console, fields_of
+from patchword.cli.common import Device, Fields, Json, Precision, Settings, console, fields_of, settings_of
 
 if TYPE_CHECKING:
     from patchword.benchmarking.result import Result
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def bench(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model name, or the name of a family, e.g. bert.")],
+    fields: Fields = None,
     train: Annotated[bool, typer.Option("--train/--infer", help="Time training steps, or inference.")] = False,
     length: Annotated[
         int | None, typer.Option("--length", min=8, help="Tokens per text; by default, lengths vary as in Wikipedia.")
@@ -83,7 +84,7 @@ def bench(
         threads=threads,
         seconds=seconds,
         out=path,
-        **fields_of(settings or ()),
+        **fields_of(settings_of(settings, fields)),
     )
     if as_json:
         typer.echo(json.dumps(result.to_json(), indent=2))

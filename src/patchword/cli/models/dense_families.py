@@ -1,16 +1,12 @@
 """Tables of detectors and segmenters, and the head of their costs."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from patchword.cli.common import console
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console
-
-    from patchword.analysis.cost.detection import DetectorCost
-    from patchword.analysis.cost.segmentation import SegmenterCost
     from patchword.models.detection.family import DetectorFamily
     from patchword.models.segmentation.config import SegmenterFamily
 
@@ -48,26 +44,3 @@ def print_families(title: str, caption: str, rows: "list[dict[str, Any]]") -> No
         counts = f"{row['parameters']:,}", f"{row['macs']:,}"
         table.add_row(row["name"], row["backbone"], *counts, size, row["paper"])
     console(120).print(table)
-
-
-def print_parts(out: "Console", found: "DetectorCost | SegmenterCost", steps: bool) -> None:
-    """Print the parts of a cost and their sums. steps: also every step."""
-    from patchword.cli.models.cost_steps import print_steps
-
-    size = " x ".join(str(side) for side in found.input)
-    where = f", {found.part}" if found.part else ""
-    out.print(f"[bold]{found.model}[/bold], backbone {found.backbone}{where}, input {size}\n", highlight=False)
-    if steps:
-        print_steps(out, found)
-    _print_rows(out, found.parts(), "part")
-    _print_rows(out, [*found.sections(), ("total", found.macs, found.parameters)], "sum")
-
-
-def _print_rows(out: "Console", rows: Any, title: str) -> None:
-    """Print rows of (name, MACs, parameters)."""
-    names = [row[0] for row in cast("list[tuple[str, int, int]]", rows)]
-    width = max(map(len, [title, *names])) + 2
-    out.print(f"  {title:<{width}}{'MACs':>18}{'parameters':>16}", highlight=False)
-    for name, macs, parameters in rows:
-        out.print(f"  {name:<{width}}{macs:>18,}{parameters:>16,}", highlight=False)
-    out.print()

@@ -1,16 +1,11 @@
 """Detectors in the verbs about models: found by name or in a saved folder, listed, and counted."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from patchword.cli.common import console, fields_of
+from patchword.cli.common import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from rich.console import Console
 
     from patchword.analysis.cost.detection import DetectorCost
     from patchword.core.card import Card
@@ -70,32 +65,10 @@ def print_detectors(rows: "list[dict[str, Any]]") -> None:
     print_families("detectors", caption, rows)
 
 
-def show_detector_cost(
-    model: str, settings: "Iterable[str] | None", part: str, size: tuple[int, int] | None, steps: bool, as_json: bool
-) -> None:
-    """Count a detector and print the result, by part or with every step."""
+def detector_cost(
+    model: str, settings: "Iterable[str] | None", part: str, size: tuple[int, int] | None
+) -> "DetectorCost":
+    """Return the cost of a detector or a part of it."""
     from patchword.analysis.cost.detection import SIZE, count_detector
 
-    found = count_detector(detector_card(model, settings), part, size or SIZE)
-    if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
-    else:
-        print_detector_cost(console(), found, steps)
-
-
-def print_detector_cost(out: "Console", found: "DetectorCost", steps: bool) -> None:
-    """Print the cost of a detector: parts or steps, anchors, numbers of boxes, sums."""
-    from patchword.analysis.cost import CONVENTION
-    from patchword.analysis.cost.detection import CONVENTION as OF_DETECTORS
-    from patchword.cli.models.dense_families import print_parts
-
-    print_parts(out, found, steps)
-    if found.anchors:
-        out.print(f"  anchors: {sum(one.count for one in found.anchors):,}", highlight=False)
-    for one in found.anchors:
-        out.print(f"    {one.name}, stride {one.stride}: {one.working()}", highlight=False)
-    if found.boxes:
-        out.print(f"  boxes through each box head: {found.boxes:,} (proposals per image)", highlight=False)
-    if found.masks:
-        out.print(f"  boxes through each mask head: {found.masks:,} (detections per image)", highlight=False)
-    out.print(f"\n[dim]MACs: {CONVENTION}\n{OF_DETECTORS}[/dim]", highlight=False)
+    return count_detector(detector_card(model, settings), part, size or SIZE)

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
-from patchword.cli.common import Download, Model, Settings, console, fetch_model, fields_of, model_of
+from patchword.cli.common import (
+    Download,
+    Fields,
+    Model,
+    Settings,
+    console,
+    fetch_model,
+    fields_of,
+    model_of,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +29,7 @@ if TYPE_CHECKING:
 
 def export(
     model: Model,
+    fields: Fields = None,
     onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE.onnx", help="Write an ONNX file.")] = None,
     program: Annotated[
         Path | None, typer.Option("--torch", metavar="FILE.pt2", help="Write a program for torch.export.load.")
@@ -76,6 +87,7 @@ def export(
         FORMATS[suffix].require()
     sides, count = read_size(size), _batch(batch)
     fetch_model(model, download)
+    settings = settings_of(settings, fields)
     limits = _Limits(sides, count, tolerance)
     if is_segmenter(model):
         _export_segmenter(model, settings, _only_onnx(model, "segmenter", onnx, program or int8), limits, classes)

@@ -12,6 +12,7 @@ from patchword.cli.common import card_of, console
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from patchword.analysis.cost.expression import Symbol
     from patchword.analysis.formula import Sizes
     from patchword.core.card import Card
 
@@ -47,7 +48,7 @@ def print_formulas(out: "Console", card: "Card", sizes: "Sizes") -> None:
         f"the first stage of {card.model}, input {image}\n",
         highlight=False,
     )
-    letters: dict[str, tuple[int, str]] = {}
+    letters: dict[str, Symbol] = {}
     for kind in KINDS:
         expression, count = kind.formula(sizes), counted(kind, sizes)
         letters |= expression.symbols
@@ -58,7 +59,7 @@ def print_formulas(out: "Console", card: "Card", sizes: "Sizes") -> None:
         out.print(f"  counted  {parts} = {count.total:,}", highlight=False)
         out.print(f"           {_verdict(count.total - expression.value, differences(kind, sizes))}", highlight=False)
         out.print(f"  [dim]{kind.note}[/dim]\n", highlight=False)
-    named = ", ".join(f"{name} = {value} ({meaning})" for name, (value, meaning) in letters.items())
+    named = ", ".join(f"{name} = {value} ({meaning})" for name, (value, meaning, _) in letters.items())
     out.print(f"[dim]{named}[/dim]\n", highlight=False)
     out.print("[dim]counted: our own layer of this kind, without position encoding[/dim]")
     out.print(f"[dim]MACs: {CONVENTION}[/dim]", highlight=False)
@@ -96,7 +97,7 @@ def to_json(card: "Card", sizes: "Sizes") -> dict[str, Any]:
                 "reasons": differences(kind, sizes),
                 "note": kind.note,
                 "symbols": {
-                    name: {"value": value, "meaning": meaning} for name, (value, meaning) in expression.symbols.items()
+                    name: {"value": one.value, "meaning": one.meaning} for name, one in expression.symbols.items()
                 },
             }
         )

@@ -1,16 +1,11 @@
 """Segmenters in the verbs about models: found by name or in a saved folder, listed, and counted."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from patchword.cli.common import console, fields_of
+from patchword.cli.common import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from rich.console import Console
 
     from patchword.analysis.cost.segmentation import SegmenterCost
     from patchword.core.card import Card
@@ -70,24 +65,10 @@ def print_segmenters(rows: "list[dict[str, Any]]") -> None:
     print_families("segmenters", caption, rows)
 
 
-def show_segmenter_cost(
-    model: str, settings: "Iterable[str] | None", part: str, size: tuple[int, int] | None, steps: bool, as_json: bool
-) -> None:
-    """Count a segmenter and print the result, by part or with every step."""
+def segmenter_cost(
+    model: str, settings: "Iterable[str] | None", part: str, size: tuple[int, int] | None
+) -> "SegmenterCost":
+    """Return the cost of a segmenter or a part of it."""
     from patchword.analysis.cost.segmentation import SIZE, count_segmenter
 
-    found = count_segmenter(segmenter_card(model, settings), part, size or SIZE)
-    if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
-    else:
-        print_segmenter_cost(console(), found, steps)
-
-
-def print_segmenter_cost(out: "Console", found: "SegmenterCost", steps: bool) -> None:
-    """Print the cost of a segmenter: parts or steps, and sums."""
-    from patchword.analysis.cost import CONVENTION
-    from patchword.analysis.cost.segmentation import CONVENTION as OF_SEGMENTERS
-    from patchword.cli.models.dense_families import print_parts
-
-    print_parts(out, found, steps)
-    out.print(f"[dim]MACs: {CONVENTION}\n{OF_SEGMENTERS}[/dim]", highlight=False)
+    return count_segmenter(segmenter_card(model, settings), part, size or SIZE)

@@ -16,9 +16,8 @@ def demo(runs: Runs = Path("runs")) -> None:
 
       patchword demo
     """
-    from patchword.analysis.cost import blocks_of, count
+    from patchword.analysis.cost import block_of, count
     from patchword.api.evaluation import finish
-    from patchword.cli.models.cost import print_cost
     from patchword.data.image.named_datasets import find_dataset
     from patchword.recipes import find_recipe
     from patchword.recipes.run import Run
@@ -41,5 +40,5 @@ def demo(runs: Runs = Path("runs")) -> None:
     finish(Run(folder), out, recipe.device)
     out.print("\n[bold]3. The cost of one encoder layer[/bold], step by step\n")
     card = Run(folder).model().card
-    print_cost(out, count(card, blocks_of(card)[0]), steps=True)
+    out.print(count(card, block_of(card, 1)).to_text(), highlight=False, markup=False)
     out.print(f"\nread the report: {folder / 'report.html'}", highlight=False, markup=False)

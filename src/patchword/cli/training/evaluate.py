@@ -1,18 +1,12 @@
 """evaluate: evaluates a run on its test set."""
 
-from typing import Annotated
-
-import typer
-
-from patchword.cli.common import Device, RunArgument, console, find_run
+from patchword.cli.common import Device, RecipeFields, RecipeSettings, RunArgument, console, find_run, settings_of
 
 
 def evaluate(
     run: RunArgument,
-    fields: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe to change, e.g. test=FILE."),
-    ] = None,
+    fields: RecipeFields = None,
+    settings: RecipeSettings = None,
     device: Device = "auto",
 ) -> None:
     """Evaluate a run's best weights on the test set: loss, accuracy per class and overall; updates the report.
@@ -32,9 +26,9 @@ def evaluate(
     from patchword.recipes.evaluation import evaluated
     from patchword.reports.run.kinds import result_lines
 
-    found = find_run(run)
-    if not fields:
+    found, changes = find_run(run), settings_of(settings, fields)
+    if not changes:
         finish(found, console(), device)
         return
-    for line in result_lines(evaluated(found, found.recipe().with_settings(fields), device)):
+    for line in result_lines(evaluated(found, found.recipe().with_settings(changes), device)):
         console().print(line, highlight=False, markup=False)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Download, Runs, console, fetch_model, stopped
+from patchword.cli.common import (
+    Download,
+    RecipeFields,
+    RecipeSettings,
+    Runs,
+    console,
+    fetch_model,
+    settings_of,
+    stopped,
+)
 from patchword.cli.training.launch import launch, one_run_only
 from patchword.cli.training.study_tables import SeedsTable, Table, table_of
 
@@ -25,12 +34,8 @@ def train(
     recipe: Annotated[
         str, typer.Argument(metavar="RECIPE", help="The name of a recipe or study, a YAML file, or a run folder.")
     ],
-    fields: Annotated[
-        list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe to change.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A field to change. Repeatable.")
-    ] = None,
+    fields: RecipeFields = None,
+    settings: RecipeSettings = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run; by default the recipe's.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run of that name if it exists.")] = False,
     seeds: Annotated[
@@ -85,7 +90,7 @@ def train(
     from patchword.studies.seeds import check_seeds_folder, over_seeds, study_over_seeds
     from patchword.training.parallel.rank import is_main, rank_of
 
-    changes, out = [*(settings or []), *(fields or [])], console(quiet=not is_main())
+    changes, out = settings_of(settings, fields), console(quiet=not is_main())
     if download:
         _fetch(recipe, changes)
     if processes > 1 or rank_of() is not None:

@@ -65,7 +65,7 @@ def lstm(part: str, module: nn.LSTM, call: Call) -> list[Line]:
     inner, state = module.input_size, symbol("H", module.hidden_size, "width of the state")
     for layer in range(module.num_layers):
         gates = 4 * (symbol("I", inner, "inputs") * state + state * state)
-        label = f"LSTM, layer {layer}" if module.num_layers > 1 else "LSTM"
+        label = f"LSTM, layer {layer + 1}" if module.num_layers > 1 else "LSTM"
         lines.append(Line(part, label, "linear", tokens * gates, gates + 8 * state))
         inner = module.hidden_size
     return lines

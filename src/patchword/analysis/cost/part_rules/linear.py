@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from patchword.analysis.cost.expression import symbol
+from patchword.analysis.cost.expression import Expression, symbol
 from patchword.analysis.cost.line import Call, Line
 from patchword.layers import LinearProjection
 
@@ -52,13 +52,38 @@ def linear(part: str, module: nn.Linear, call: Call) -> list[Line]:
         label, (inner, outer) = f"token mixing, {name}", letters if name == "up" else letters[::-1]
     else:
         label, inner, outer = _LINEAR.get(name, (name, ("I", "inputs"), ("O", "outputs")))
-    wide, high = symbol(inner[0], module.in_features, inner[1]), symbol(outer[0], module.out_features, outer[1])
+    wide, high = _widths((*inner, module.in_features), (*outer, module.out_features))
     count = call.answer.numel() // module.out_features
     letter, meaning = ("D", "width") if ".token_mixing." in part else _ROWS.get(name, ("N", "tokens"))
     rows = symbol(letter, count, meaning)
     macs = wide * high if count == 1 else rows * wide * high
     weights = wide * high + high if module.bias is not None else wide * high
     return [Line(part, label, "linear", macs, weights)]
+
+
+_BASES = {  # the meaning of the letters that occur with a factor, such as 2D
+    "D": "width",
+    "C": "channels before",
+    "B": "width of the bottleneck",
+    "E": "width of an embedding",
+}
+_Width = tuple[str, str, int]  # letter, meaning, value
+
+
+def _widths(inner: _Width, outer: _Width) -> tuple[Expression, Expression]:
+    """Return the input and the output width, with the formula of 2D or of the hidden width F."""
+    return _width(inner, outer), _width(outer, inner)
+
+
+def _width(width: _Width, other: _Width) -> Expression:
+    letter, meaning, value = width
+    derived = None
+    if letter[0].isdigit() and value % int(letter[0]) == 0:
+        base = symbol(letter[1:], value // int(letter[0]), _BASES[letter[1:]])
+        derived = int(letter[0]) * base
+    elif (meaning, other[0]) == ("hidden width", "D") and value % other[2] == 0 and value > other[2]:
+        derived = value // other[2] * symbol("D", other[2], "width")
+    return symbol(letter, value, meaning, derived)
 
 
 def projection(part: str, module: LinearProjection, call: Call) -> list[Line]:
