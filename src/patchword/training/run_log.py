@@ -1,7 +1,6 @@
 """The log of a run: a progress bar or log lines on the console, metrics.jsonl and TensorBoard events for tools."""
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable
@@ -12,11 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from patchword.core.files import write_text
+from patchword.training.epoch_lines import epoch_lines, step_text
 from patchword.training.state import State
 
 _LINE_SECONDS = 30.0  # between log lines if the output is not a terminal
 _BAR_SECONDS = 0.5  # between updates of the progress bar; each reads the loss from the device
-PERCENT = ("accuracy", "f1", "exact", "error_reduction")  # metrics that are shown in percent
+_ROWS_PER_HEADER = 20
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -46,6 +46,7 @@ class RunLog:
         self.shown = self.began = time.monotonic()
         self.first_step = 0
         self.batch = 0
+        self.header, self.rows = "", 0  # the header above the last row, and the rows below it
 
     def start(self, state: State, epochs: int, steps_per_epoch: int) -> None:
         self.epochs, self.steps_per_epoch, self.first_step = epochs, steps_per_epoch, state.step
@@ -56,7 +57,7 @@ class RunLog:
         if self.console.is_terminal:
             self.bar = Progress(
                 TextColumn("{task.description}"),
-                BarColumn(),
+                BarColumn(self._bar_width()),
                 TextColumn("{task.fields[text]}"),
                 console=self.console,
                 transient=True,
@@ -73,14 +74,16 @@ class RunLog:
         done = state.step - self.first_step
         speed = done * self.batch / (now - self.began)
         left = (self.epochs * self.steps_per_epoch - state.step) * (now - self.began) / max(1, done)
-        text = f"loss {loss():.4f}{_accuracy(accuracy())}  {speed:,.0f} {self.unit}/s  {_duration(left)} left"
-        if self.bar and self.task is not None:
-            self.bar.update(
-                self.task, completed=state.step, text=text, description=f"epoch {state.epoch + 1}/{self.epochs}"
-            )
+        epoch = f"epoch {state.epoch + 1}/{self.epochs}"
+        bar, task = self.bar, self.task
+        before = "" if bar else f"{epoch}, step {state.batch}/{self.steps_per_epoch}: "
+        room = self.console.width - (len(epoch) + (self._bar_width() + 2) if bar else len(before))
+        text = step_text(loss(), accuracy(), speed, self.unit, left, room)
+        if bar and task is not None:
+            bar.update(task, completed=state.step, text=text, description=epoch)
         else:
-            position = f"{state.batch}/{self.steps_per_epoch}"
-            self.console.print(f"epoch {state.epoch + 1}/{self.epochs}, step {position}: {text}", highlight=False)
+            self.console.print(f"{before}{text}", highlight=False, markup=False)
+            self.header = ""  # the next row is far below its header
 
     def epoch(self, record: dict[str, float], state: State) -> None:
         with (self.folder / "metrics.jsonl").open("a") as file:
@@ -90,27 +93,22 @@ class RunLog:
         for key, value in record.items():
             if self.events and key not in ("epoch", "step"):
                 self.events.add_scalar(key, value, record["step"])
-        star = " *" if state.epochs_since_best == 0 else ""
-        score = record[f"validation_{self.metric}"]
-        shown = f"{score:.2%}" if self.metric in PERCENT else f"{score:.4f}"
-        self.console.print(
-            f"epoch {record['epoch']:>{len(str(self.epochs))}}/{self.epochs}  "
-            f"loss {record['loss']:.4f}{_accuracy(record.get('accuracy', math.nan))}  |  "
-            f"validation loss {record['validation_loss']:.4f}  {self.metric} {shown}{star}  "
-            f"[dim]{_duration(record['seconds'])}[/dim]",
-            highlight=False,
-        )
+        best = state.epochs_since_best == 0
+        header, row = epoch_lines(record, self.metric, self.epochs, best, self.console.width)
+        if header != self.header or self.rows == _ROWS_PER_HEADER:
+            self.console.print(header, style="bold", highlight=False, markup=False)
+            self.header, self.rows = header, 0
+        self.rows += 1
+        self.console.print(row, highlight=False, markup=False)
+
+    def _bar_width(self) -> int:
+        return 40 if self.console.width > 100 else 10
 
     def stop(self) -> None:
         if self.bar:
             self.bar.stop()
         if self.events:
             self.events.close()
-
-
-def _accuracy(accuracy: float) -> str:
-    """Return nothing for a task without correct predictions."""
-    return "" if math.isnan(accuracy) else f"  accuracy {accuracy:.2%}"
 
 
 def _event_writer(folder: Path, step: int) -> Any:
@@ -120,9 +118,3 @@ def _event_writer(folder: Path, step: int) -> Any:
     except ImportError:
         return None
     return SummaryWriter(folder, purge_step=step)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
