@@ -23,6 +23,25 @@ _BOUNDS: dict[type, Callable[[Any], str]] = {
 }
 
 
+_SYMBOLS: dict[type, Callable[[Any], str]] = {
+    annotated_types.Gt: lambda bound: f">{bound.gt:,}",
+    annotated_types.Ge: lambda bound: f">={bound.ge:,}",
+    annotated_types.Lt: lambda bound: f"<{bound.lt:,}",
+    annotated_types.Le: lambda bound: f"<={bound.le:,}",
+    annotated_types.MultipleOf: lambda bound: f"a multiple of {bound.multiple_of:,}",
+}
+_LARGEST = 2**62  # bounds above this are those of the integer type
+
+
+def in_symbols(kind: Any, bounds: Iterable[Any] = ()) -> str:
+    """Return the choices or the limits of an annotated type, e.g. "soft | hard" or ">0, <=1"; "" if it has none."""
+    if get_origin(kind) is Literal:
+        choices = [str(choice) or "''" for choice in get_args(kind)]
+        return " | ".join(choices) if len(choices) > 1 else ""
+    limits = [bound for bound in bounds if type(bound) in _SYMBOLS and getattr(bound, "lt", 0) < _LARGEST]
+    return ", ".join(_SYMBOLS[type(bound)](bound) for bound in limits)
+
+
 def in_words(kind: Any, bounds: Iterable[Any] = ()) -> str:
     """Describe an annotated type. bounds: further constraints; one without a description is left out."""
     inner = get_args(kind)

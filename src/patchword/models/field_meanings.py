@@ -60,3 +60,17 @@ FIELD_MEANINGS = {
     "head_dropout": "dropout rate before the classifier",
     "drop_path": "stochastic depth: rate of the last block, which grows linearly from 0",
 }
+
+# Fields of the configs of detectors and segmenters, where they have another meaning or no other model has them.
+DENSE_MEANINGS = {
+    "backbone": "a model of images of the registry",
+    "backbone_fields": "fields of the backbone's config to change, e.g. {drop_path: 0.2}",
+    "classes": "number of classes",
+    "width": "channels of the neck",
+    "frozen": "stages of the backbone that are not trained; null: one of a ResNet, none of a Transformer",
+    "batch_norms": "batch norms of the backbone: evaluate: fixed statistics; buffers: no parameters, either; train",
+    "min_size": "shorter side to which an image is resized",
+    "max_size": "limit of the longer side of a resized image",
+    "max_detections": "most objects per image",
+    "crop": "side in pixels of the training crops and of sliding windows",
+}

@@ -38,6 +38,10 @@ class Evaluation(Protocol):
         ...
 
 
+# The headings of `patchword recipes`, in their order.
+TASKS = ("Images", "Detection", "Segmentation", "Text", "Pretraining", "Translation", "Word vectors", "Others")
+
+
 def _test_accuracy(recipe: Recipe) -> str:
     return "test accuracy"
 
@@ -52,6 +56,7 @@ class RecipeKind(Generic[R, T]):
     sample_names: returns the function that names the samples of a batch, e.g. by file and line.
     required_settings: the settings that the user has to give, as they are typed; empty if there are none.
     metric: what `expect.accuracy` of the recipe measures.
+    task: the heading of TASKS under which `patchword recipes` lists the recipes.
     """
 
     recipe: type[R]
@@ -61,6 +66,7 @@ class RecipeKind(Generic[R, T]):
     sample_names: Callable[[T], SampleNames]
     required_settings: Callable[[R], str]
     metric: Callable[[R], str] = _test_accuracy
+    task: str = "Others"
 
     @property
     def name(self) -> str:

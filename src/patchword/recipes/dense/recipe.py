@@ -40,6 +40,7 @@ _UNSUPPORTED: dict[str, tuple[Any, str]] = {
 class DenseRecipe(Recipe):
     """What the recipes of detectors and segmenters have in common; each declares the fields in its own order."""
 
+    unsupported = frozenset(_UNSUPPORTED)
     your_data: ClassVar[str]
     """The default folder of recipes for the user's own data."""
     data_hint: ClassVar[str]

@@ -37,4 +37,5 @@ DETECTION = RecipeKind(
     sample_names=_sample_names,
     required_settings=DetectionRecipe.required_settings,
     metric=lambda recipe: "test box AP",
+    task="Detection",
 )

@@ -36,4 +36,5 @@ ELMO = RecipeKind(
     check_data=_check_data,
     sample_names=_sample_names,
     required_settings=_required,
+    task="Pretraining",
 )

@@ -25,6 +25,7 @@ from patchword.recipes.text.recipe import Files
 class ElmoRecipe(Recipe):
     """Pretrains an ELMo on raw text."""
 
+    unsupported = frozenset({"activation_checkpointing", "compile"})
     kind: Literal["elmo"] = Field("elmo", description=KIND)
     model: Chosen = Field(ModelChoice(name="elmo-small"), description=MODEL)
     text: Files = Field((), description="text files, .jsonl files or folders of them, separated by commas")

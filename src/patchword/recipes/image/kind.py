@@ -27,4 +27,5 @@ IMAGES = RecipeKind(
     check_data=check_images_of,
     sample_names=_sample_names,
     required_settings=ImageRecipe.required_settings,
+    task="Images",
 )

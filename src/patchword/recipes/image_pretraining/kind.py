@@ -20,4 +20,5 @@ IMAGE_PRETRAINING = RecipeKind(
     sample_names=_sample_names,
     required_settings=ImagePretrainingRecipe.required_settings,
     metric=lambda recipe: "test error reduction",
+    task="Pretraining",
 )

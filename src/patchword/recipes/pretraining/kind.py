@@ -40,4 +40,5 @@ PRETRAINING = RecipeKind(
     check_data=_check_data,
     sample_names=_sample_names,
     required_settings=_required,
+    task="Pretraining",
 )

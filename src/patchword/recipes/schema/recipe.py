@@ -1,7 +1,7 @@
 """The recipe: every setting of a run, validated before the run starts."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
@@ -115,6 +115,8 @@ class Recipe(BaseModel):
     """The fields that the recipes of all kinds have in common."""
 
     model_config = STRICT
+    unsupported: ClassVar[frozenset[str]] = frozenset()
+    """Fields of all kinds that this kind supports with their default only."""
     kind: str = Field(description=KIND)
     about: str = Field("", description="what the recipe trains, in one sentence")
     expect: Expect = Field(Expect(), description="the result that was measured with this recipe")
@@ -250,7 +252,7 @@ def validated(recipe: type[R], values: Mapping[str, Any]) -> R:
 
 def _hint(path: str, values: Mapping[str, Any], recipe: type[Recipe]) -> str:
     """Return the field that was probably meant; it may be a field of the model."""
-    sizes = _model_fields(values.get("model", {}))
+    sizes = model_fields_of(values.get("model", {}))
     if path in sizes:
         return f"did you mean 'model.{path}'?"
     meant, known = current_name(path), field_names(recipe)
@@ -259,19 +261,24 @@ def _hint(path: str, values: Mapping[str, Any], recipe: type[Recipe]) -> str:
     return alias_hint(path, [f"model.{field}" for field in sizes]) or nearest(path, known)
 
 
-def _model_fields(model: Any) -> list[str]:
+def model_fields_of(model: Any) -> list[str]:
     """Return the fields of a model's config; none if the model is a path."""
     from patchword.models import REGISTRY
+    from patchword.models.detection import DETECTORS
+    from patchword.models.segmentation import SEGMENTERS
 
     name = model.get("name") if isinstance(model, Mapping) else model
-    return list(vars(REGISTRY.find(name)[1].config)) if name in REGISTRY.names() else []
+    if name in REGISTRY.names():
+        return list(vars(REGISTRY.find(name)[1].config))
+    dense = {**DETECTORS, **SEGMENTERS}.get(str(name))
+    return list(vars(dense.config)) if dense else []
 
 
 def _check_model_field(recipe: type[Recipe], model: Any, field: str) -> None:
     """Raise an error for a field that other libraries have. The other fields are checked when the model is built."""
     if field not in ADVICE and field not in ALIASES:
         return
-    sizes = _model_fields(model)
+    sizes = model_fields_of(model)
     known = [*field_names(recipe), *(f"model.{size}" for size in sizes)]
     if field not in (*sizes, *ModelChoice.model_fields) and (hint := alias_hint(field, known)):
         raise UserError(f"a model has no field {field!r}", hint=hint)

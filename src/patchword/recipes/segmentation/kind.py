@@ -37,4 +37,5 @@ SEGMENTATION = RecipeKind(
     sample_names=_sample_names,
     required_settings=SegmentationRecipe.required_settings,
     metric=lambda recipe: "test mean IoU",
+    task="Segmentation",
 )

@@ -61,4 +61,5 @@ TEXT = RecipeKind(
     sample_names=_sample_names,
     required_settings=_required,
     metric=_metric,
+    task="Text",
 )

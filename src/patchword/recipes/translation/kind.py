@@ -36,4 +36,5 @@ TRANSLATION = RecipeKind(
     check_data=_check_data,
     sample_names=_sample_names,
     required_settings=_required,
+    task="Translation",
 )

@@ -32,4 +32,5 @@ OVER_VECTORS = RecipeKind(
     check_data=_check_data,
     sample_names=_sample_names,
     required_settings=_required,
+    task="Word vectors",
 )
