@@ -1,5 +1,6 @@
 """Registers every verb of the `patchword` command."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -47,34 +48,47 @@ def root(
     pass
 
 
-app.command("demo", help=help_of(demo.demo))(demo.demo)
-app.command("models", help=help_of(models.models))(models.models)
-app.command("get", help=help_of(get.get))(get.get)
-app.command("show", help=help_of(show.show))(show.show)
-app.command("cost", help=help_of(cost.cost))(cost.cost)
-app.command("windows", help=help_of(windows.windows))(windows.windows)
-app.command("attention-as-convolution", help=help_of(attention_as_convolution.attention_as_convolution))(
-    attention_as_convolution.attention_as_convolution
+# The panels of `patchword --help`, in their order, as far as verbs are registered in it; groups of verbs come last.
+START, USE, MODELS, MEASURE = "Start here", "Train and use", "Models", "Measure"
+INSIDE, TEXT = "Look inside", "Text"
+
+
+def _verb(name: str, callback: Callable[..., None], panel: str, line: str) -> None:
+    """Register a verb. line: what it does, on one line of 80 columns beside the longest name."""
+    app.command(name, help=help_of(callback), short_help=line, rich_help_panel=panel)(callback)
+
+
+_verb("demo", demo.demo, START, "Train a small ViT in minutes; count its cost.")
+_verb("doctor", doctor.doctor, START, "Check the installation, the GPU and the data.")
+_verb("train", train.train, USE, "Train a recipe, test it, write its report.")
+_verb("evaluate", evaluate.evaluate, USE, "Evaluate a run on its test set.")
+_verb("predict", predict.predict, USE, "Predict classes, objects, maps, tags, answers.")
+_verb("export", export.export, USE, "Export a model to ONNX or torch.export.")
+_verb("models", models.models, MODELS, "List the models with parameters and MACs.")
+_verb("get", get.get, MODELS, "Download a pretrained model.")
+_verb("show", show.show, MODELS, "Show the parts of a model as a tree.")
+_verb("cost", cost.cost, MEASURE, "Count parameters and MACs, step by step.")
+_verb("compare", compare.compare, MEASURE, "Compare models: scores, costs and speed.")
+_verb("bench", bench.bench, MEASURE, "Compare the speed with other libraries.")
+_verb("robustness", robustness.robustness, MEASURE, "Measure accuracy under image corruptions.")
+_verb("panoptic", panoptic.panoptic, MEASURE, "Measure the quality of panoptic segments.")
+_verb("attention", attention.attention, INSIDE, "Draw what a model attends to.")
+_verb("windows", windows.windows, INSIDE, "Draw which tokens attend to which.")
+_verb(
+    "attention-as-convolution",
+    attention_as_convolution.attention_as_convolution,
+    INSIDE,
+    "Compute a convolution by attention.",
 )
-app.command("attention", help=help_of(attention.attention))(attention.attention)
-app.command("positions", help=help_of(positions.positions))(positions.positions)
-app.command("compare", help=help_of(compare.compare))(compare.compare)
-app.command("bench", help=help_of(bench.bench))(bench.bench)
-app.add_typer(recipes.app, name="recipes")
-app.add_typer(tokenizer.app, name="tokenizer")
-app.add_typer(vectors.app, name="vectors")
-app.command("train", help=help_of(train.train))(train.train)
-app.command("evaluate", help=help_of(evaluate.evaluate))(evaluate.evaluate)
-app.command("sharpness", help=help_of(sharpness.sharpness))(sharpness.sharpness)
-app.command("landscape", help=help_of(landscape.landscape))(landscape.landscape)
-app.command("robustness", help=help_of(robustness.robustness))(robustness.robustness)
-app.command("panoptic", help=help_of(panoptic.panoptic))(panoptic.panoptic)
-app.command("predict", help=help_of(predict.predict))(predict.predict)
-app.command("fill", help=help_of(fill.fill))(fill.fill)
-app.command("generate", help=help_of(generate.generate))(generate.generate)
-app.command("translate", help=help_of(translate.translate))(translate.translate)
-app.command("embed", help=help_of(embed.embed))(embed.embed)
-app.command("similar", help=help_of(similar.similar))(similar.similar)
-app.command("export", help=help_of(export.export))(export.export)
-app.add_typer(data.app, name="data")
-app.command("doctor", help=help_of(doctor.doctor))(doctor.doctor)
+_verb("sharpness", sharpness.sharpness, INSIDE, "Measure how sharp the minimum of a run is.")
+_verb("landscape", landscape.landscape, INSIDE, "Draw the loss around the weights of runs.")
+_verb("fill", fill.fill, TEXT, "Predict the words at [MASK].")
+_verb("generate", generate.generate, TEXT, "Continue a text.")
+_verb("translate", translate.translate, TEXT, "Translate texts.")
+_verb("embed", embed.embed, TEXT, "Turn each text into a vector.")
+_verb("similar", similar.similar, TEXT, "Compare one word across sentences.")
+_verb("positions", positions.positions, TEXT, "Compare position encodings on longer texts.")
+app.add_typer(recipes.app, name="recipes", rich_help_panel=START, short_help="List, print and copy recipes.")
+app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel=TEXT, short_help="Train a tokenizer, or see its tokens.")
+app.add_typer(vectors.app, name="vectors", rich_help_panel=TEXT, short_help="Learn word vectors and query them.")
+app.add_typer(data.app, name="data", rich_help_panel="Data", short_help="List, fetch, show, check and split data.")
