@@ -19,11 +19,13 @@ from patchword.cli.inspection import (
     windows,
 )
 from patchword.cli.models import bench, compare, cost, export, get, models, show
+from patchword.cli.option_hints import HintingGroup
 from patchword.cli.text import embed, fill, generate, positions, similar, tokenizer, translate, vectors
 from patchword.cli.training import demo, evaluate, predict, recipes, train
 
 app = typer.Typer(
     name="patchword",
+    cls=HintingGroup,
     help="One encoder library for words and patches: build, train, measure and explain Transformers.",
     epilog="Start with:\n\n  patchword demo\n  patchword cost vit-base-16 --block 1 --steps\n  patchword recipes",
     no_args_is_help=True,

@@ -17,6 +17,7 @@ from patchword.core.text import Pair, Text
 from patchword.core.type_names import in_words
 from patchword.layers.model import Model as Model
 from patchword.layers.text.frozen_vectors import Frozen
+from patchword.models.field_aliases import field_hint
 
 Probability = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout or stochastic depth
 Input = Tensor | Text | Pair | Frozen  # of a model: images, texts, pairs of texts, or frozen word vectors
@@ -166,7 +167,7 @@ def configured(name: str, config: Any, overrides: Mapping[str, ConfigValue]) -> 
     known = [field.name for field in fields(config)]
     for field in overrides:
         if field not in known:
-            raise UserError(f"model {name!r} has no field {field!r}", hint=nearest(field, known))
+            raise UserError(f"model {name!r} has no field {field!r}", hint=field_hint(field, known))
     try:
         return _validator(config.__class__).validate_python(asdict(replace(config, **overrides)))
     except ValidationError as error:

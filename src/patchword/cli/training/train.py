@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,18 @@ from patchword.cli.common import (
     fetch_model,
     settings_of,
     stopped,
+)
+from patchword.cli.training.field_options import (
+    FIELDS,
+    BatchSize,
+    Data,
+    DeviceName,
+    Epochs,
+    ImageSize,
+    LearningRate,
+    ModelName,
+    Seed,
+    as_settings,
 )
 from patchword.cli.training.launch import launch, one_run_only
 from patchword.cli.training.study_tables import SeedsTable, Table, table_of
@@ -53,6 +65,14 @@ def train(
     ] = 3,
     runs: Runs = Path("runs"),
     download: Download = False,
+    epochs: Epochs = None,
+    learning_rate: LearningRate = None,
+    batch_size: BatchSize = None,
+    image_size: ImageSize = None,
+    data: Data = None,
+    model: ModelName = None,
+    seed: Seed = None,
+    device: DeviceName = None,
 ) -> None:
     """Train a recipe, evaluate the best weights on the test set once, and write the report.
 
@@ -72,6 +92,7 @@ def train(
 
       patchword train fashion-mnist-vit
       patchword train fashion-mnist-vit epochs=5 model.depth=6
+      patchword train finetune-images --model runs/mine --data images --epochs 5
       patchword train image-folder-vit data=my/images
       patchword train detect-objects data=my/photos --name mine
       patchword train segment-images data=my/streets --name streets
@@ -90,7 +111,10 @@ def train(
     from patchword.studies.seeds import check_seeds_folder, over_seeds, study_over_seeds
     from patchword.training.parallel.rank import is_main, rank_of
 
-    changes, out = settings_of(settings, fields), console(quiet=not is_main())
+    typed, out = settings_of(settings, fields), console(quiet=not is_main())
+    given = model, data, epochs, batch_size, learning_rate, image_size, seed, device
+    options = dict(zip(FIELDS, given, strict=True))
+    changes = [*_settings_of(recipe, options, typed), *typed]
     if download:
         _fetch(recipe, changes)
     if processes > 1 or rank_of() is not None:
@@ -117,6 +141,17 @@ def train(
         return
     print_duration(base, chosen, folder, out)
     _run(chosen, folder, out, resume)
+
+
+def _settings_of(recipe: str, options: Mapping[str, str | None], typed: Sequence[str]) -> list[str]:
+    """Return the options as settings of a recipe, or of the runs of a study."""
+    from patchword.api.training import named_recipe
+    from patchword.studies import STUDIES
+
+    if all(value is None for value in options.values()):
+        return []
+    first = next(iter(STUDIES[recipe]().runs.values())) if recipe in STUDIES else named_recipe(recipe)[0]
+    return as_settings(first, options, typed)
 
 
 def _fetch(recipe: str, changes: Sequence[str]) -> None:

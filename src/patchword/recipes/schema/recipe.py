@@ -258,7 +258,17 @@ def _hint(path: str, values: Mapping[str, Any], recipe: type[Recipe]) -> str:
     meant, known = current_name(path), field_names(recipe)
     if meant in known:
         return f"did you mean {meant!r}?"
-    return alias_hint(path, [f"model.{field}" for field in sizes]) or nearest(path, known)
+    return alias_hint(path, known_fields(recipe, values.get("model", {}))) or nearest(path, known)
+
+
+def known_fields(recipe: type[Recipe], model: Any) -> list[str]:
+    """Return the names of all fields, those of the model's config included; of trained weights, the kind's usual ones.
+
+    model: of the recipe, as its name, its fields or a `ModelChoice`
+    """
+    sizes = model_fields_of(model) or model_fields_of(recipe.model_fields["model"].default)
+    outer = [name for name in recipe.model_fields if name not in recipe.unsupported]
+    return [*outer, *field_names(recipe), *(f"model.{size}" for size in sizes)]
 
 
 def model_fields_of(model: Any) -> list[str]:
@@ -267,7 +277,7 @@ def model_fields_of(model: Any) -> list[str]:
     from patchword.models.detection import DETECTORS
     from patchword.models.segmentation import SEGMENTERS
 
-    name = model.get("name") if isinstance(model, Mapping) else model
+    name = model.get("name") if isinstance(model, Mapping) else getattr(model, "name", model)
     if name in REGISTRY.names():
         return list(vars(REGISTRY.find(name)[1].config))
     dense = {**DETECTORS, **SEGMENTERS}.get(str(name))
@@ -278,8 +288,7 @@ def _check_model_field(recipe: type[Recipe], model: Any, field: str) -> None:
     """Raise an error for a field that other libraries have. The other fields are checked when the model is built."""
     if field not in ADVICE and field not in ALIASES:
         return
-    sizes = model_fields_of(model)
-    known = [*field_names(recipe), *(f"model.{size}" for size in sizes)]
+    sizes, known = model_fields_of(model), known_fields(recipe, model)
     if field not in (*sizes, *ModelChoice.model_fields) and (hint := alias_hint(field, known)):
         raise UserError(f"a model has no field {field!r}", hint=hint)
 

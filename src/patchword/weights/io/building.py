@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Card, ConfigValue
-from patchword.core.errors import UserError, nearest
+from patchword.core.errors import UserError
 from patchword.core.tensor_files import Tensors
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.segmentation.segmenter import Segmenter
@@ -18,6 +18,7 @@ from patchword.layers.quantize import MARK, quantise, without_ranges
 from patchword.models import REGISTRY
 from patchword.models.dense.config import DenseConfig
 from patchword.models.detection import DETECTORS, create_detector
+from patchword.models.field_aliases import field_hint
 from patchword.models.registry import configured
 from patchword.models.resize import fit_resolution
 from patchword.models.segmentation import SEGMENTERS, create_segmenter
@@ -110,7 +111,7 @@ def _checked_fields(
     """Return the config with the overrides, after checks of both and of the values of the tensors."""
     for field in overrides:
         if field not in card.config:
-            raise UserError(f"model {card.model!r} has no field {field!r}", hint=nearest(field, card.config))
+            raise UserError(f"model {card.model!r} has no field {field!r}", hint=field_hint(field, card.config))
     wanted = {**card.config, **overrides}
     refuse_depth(wanted, len(source.ours), path)
     refuse_nonfinite(source.ours, path)

@@ -105,7 +105,9 @@ def test_every_alias_means_a_field_of_some_recipe():
     values = [find_recipe(name) for name in (*RECIPES, "squad")]
     known = {field for recipe in values for field in field_names(type(recipe))}
     sizes = {
-        f"model.{field}" for name in ("vit-exercise", "bert-tiny") for field in REGISTRY.configure(name, {}).__dict__
+        f"model.{field}"
+        for name in ("vit-exercise", "bert-tiny", "swin-tiny")
+        for field in REGISTRY.configure(name, {}).__dict__
     }
     assert set(ALIASES.values()) <= known | sizes
     assert not (ALIASES.keys() | ADVICE.keys() - {"weights"}) & known
