@@ -13,6 +13,7 @@ from patchword.api.callbacks import Callback, CallbackSupervision
 from patchword.api.evaluation import finish
 from patchword.api.run import Run
 from patchword.core.errors import UserError
+from patchword.recipes import RECIPES
 from patchword.recipes.model_choice import model_names
 from patchword.recipes.resume import resumable
 from patchword.recipes.schema.reading import read_recipe
@@ -40,7 +41,8 @@ def train(
     Ctrl-C saves the run and raises KeyboardInterrupt; the same call with `resume=True` continues it.
 
     Args:
-        recipe: the name of a recipe, a YAML file, or a run, whose recipe is trained again.
+        recipe: the name of a recipe, a YAML file, or a run or its name, whose recipe is trained again; with `resume`,
+            a name that a recipe and a run have means the run.
         name: name of the run; by default the recipe's.
         runs: folder that holds the runs.
         resume: resume the run of that name if it exists.
@@ -57,8 +59,8 @@ def train(
         raise UserError(
             f"{recipe!r} is a study", expected="a recipe", hint=f"train it in a shell: patchword train {recipe}"
         )
-    base, default = named_recipe(recipe)
-    chosen, folder = base.with_values(fields), Path(runs) / (name or default)
+    base, folder = recipe_and_folder(recipe, Path(runs), name, resume)
+    chosen = base.with_values(fields)
     console = Console(quiet=True) if quiet or not is_main() else Console(soft_wrap=True)
     print_duration(base, chosen, folder, console)
     if download:
@@ -72,9 +74,31 @@ def train(
     return run
 
 
-def named_recipe(recipe: str | PathLike[str]) -> tuple[Recipe, str]:
-    """Return a recipe, given by its name, a YAML file or a run folder, and the name that its run has by default."""
-    file = Path(recipe) / "recipe.yaml" if (Path(recipe) / "recipe.yaml").is_file() else Path(recipe)
+def recipe_and_folder(
+    recipe: str | PathLike[str], runs: Path, name: str | None = None, resume: bool = False
+) -> tuple[Recipe, Path]:
+    """Return a recipe and the folder of its run: of a run that is resumed, its own recipe and its own folder."""
+    if resume and name is None and (folder := run_named(recipe, runs)) is not None:
+        return read_recipe(folder / "recipe.yaml"), folder
+    found, default = named_recipe(recipe, runs)
+    return found, runs / (name or default)
+
+
+def run_named(recipe: str | PathLike[str], runs: Path) -> Path | None:
+    """Return the folder of a run, given by the folder or by its name in `runs`; None if there is none."""
+    folders = (Path(recipe), runs / Path(recipe))
+    return next((folder for folder in folders if (folder / "recipe.yaml").is_file()), None)
+
+
+def named_recipe(recipe: str | PathLike[str], runs: Path = Path("runs")) -> tuple[Recipe, str]:
+    """Return a recipe, and the name that its run has by default.
+
+    recipe: its name, a YAML file, or a run by its folder or by its name in `runs`. A name that a recipe and a run have
+        means the recipe.
+    """
+    file, folder = Path(recipe), run_named(recipe, runs)
+    if folder is not None and (folder == file or fspath(recipe) not in RECIPES):
+        file = folder / "recipe.yaml"
     found = read_recipe(file) if file.suffix in (".yaml", ".yml") else find_recipe(fspath(recipe))
     return found, file.absolute().parent.name if file.name == "recipe.yaml" else file.stem
 

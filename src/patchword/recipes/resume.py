@@ -23,8 +23,8 @@ def resume_loop(loop: Loop, console: Console) -> None:
     """
     count = len(loop.checkpoints.all())
     found = loop.resume(lambda text: console.print(text, highlight=False, markup=False))
-    if found and not loop.finished():
-        console.print(f"resuming from epoch {loop.state.epoch + 1}, batch {loop.state.batch + 1}", highlight=False)
+    if found:
+        console.print(_position(loop), highlight=False, markup=False)
     if count and not found:
         folder = loop.checkpoints.folder
         hint = (
@@ -34,6 +34,16 @@ def resume_loop(loop: Loop, console: Console) -> None:
         raise UserError(
             "the run cannot be resumed", expected="an intact checkpoint", got=f"{count} damaged checkpoints", hint=hint
         )
+
+
+def _position(loop: Loop) -> str:
+    state, folder = loop.state, loop.checkpoints.folder.parent
+    if loop.finished():
+        return f"{folder} is trained to its end ({state.epoch} epochs, {state.step:,} steps); only its test is repeated"
+    return (
+        f"resuming from epoch {state.epoch + 1}, batch {state.batch + 1} of {folder} "
+        f"({loop.epochs} epochs of {loop.steps_per_epoch:,} batches; {state.step:,} steps are done)"
+    )
 
 
 def report_cost(cost: SaveCost, folder: Path, console: Console) -> None:

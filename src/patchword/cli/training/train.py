@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 def train(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="The name of a recipe or study, a YAML file, or a run folder.")
+        str, typer.Argument(metavar="RECIPE", help="A recipe, study or run by its name, a YAML file, or a folder.")
     ],
     fields: RecipeFields = None,
     settings: RecipeSettings = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run; by default the recipe's.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run of that name if it exists.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a run, given by its name or recipe.")] = False,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -96,6 +96,7 @@ def train(
       patchword train image-folder-vit data=my/images
       patchword train detect-objects data=my/photos --name mine
       patchword train segment-images data=my/streets --name streets
+      patchword train mine --resume
       patchword train fashion-mnist-families
       patchword train fashion-mnist-vit sam=0.05
       patchword train deit-distillation teacher=runs/fashion-mnist-resnet
@@ -106,7 +107,7 @@ def train(
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
     """
-    from patchword.api.training import named_recipe, print_duration
+    from patchword.api.training import print_duration, recipe_and_folder
     from patchword.studies import STUDIES
     from patchword.studies.seeds import check_seeds_folder, over_seeds, study_over_seeds
     from patchword.training.parallel.rank import is_main, rank_of
@@ -114,9 +115,9 @@ def train(
     typed, out = settings_of(settings, fields), console(quiet=not is_main())
     given = model, data, epochs, batch_size, learning_rate, image_size, seed, device
     options = dict(zip(FIELDS, given, strict=True))
-    changes = [*_settings_of(recipe, options, typed), *typed]
+    changes = [*_settings_of(recipe, runs, options, typed), *typed]
     if download:
-        _fetch(recipe, changes)
+        _fetch(recipe, changes, runs)
     if processes > 1 or rank_of() is not None:
         one_run_only(seeds is not None or recipe in STUDIES)
     if processes > 1 and rank_of() is None:
@@ -132,8 +133,10 @@ def train(
             study, again = study_over_seeds(study, seeds), [*again, "--seeds", str(seeds)]
         _several(Several(study, runs / (name or recipe), again, table_of(study)), out, resume)
         return
-    base, default = named_recipe(recipe)
-    chosen, folder = base.with_settings(changes), runs / (name or default)
+    base, folder = recipe_and_folder(recipe, runs, name, resume)
+    chosen = base.with_settings(changes)
+    if resume and seeds is None:
+        _explain_resume(recipe, folder, out)
     if seeds is not None:
         study = over_seeds(folder.name, chosen, seeds)
         check_seeds_folder(folder)
@@ -143,25 +146,36 @@ def train(
     _run(chosen, folder, out, resume)
 
 
-def _settings_of(recipe: str, options: Mapping[str, str | None], typed: Sequence[str]) -> list[str]:
+def _settings_of(recipe: str, runs: Path, options: Mapping[str, str | None], typed: Sequence[str]) -> list[str]:
     """Return the options as settings of a recipe, or of the runs of a study."""
     from patchword.api.training import named_recipe
     from patchword.studies import STUDIES
 
     if all(value is None for value in options.values()):
         return []
-    first = next(iter(STUDIES[recipe]().runs.values())) if recipe in STUDIES else named_recipe(recipe)[0]
+    first = next(iter(STUDIES[recipe]().runs.values())) if recipe in STUDIES else named_recipe(recipe, runs)[0]
     return as_settings(first, options, typed)
 
 
-def _fetch(recipe: str, changes: Sequence[str]) -> None:
+def _explain_resume(recipe: str, folder: Path, out: "Console") -> None:
+    """Print what --resume means where it could mean something else."""
+    from patchword.recipes import RECIPES
+
+    if not (folder / "recipe.yaml").is_file():
+        out.print(f"there is no run {folder} to resume; it starts from the beginning", highlight=False, markup=False)
+    elif recipe in RECIPES and folder.name == recipe:
+        text = f"{recipe} is a recipe and a run; --resume means the run {folder} with its own recipe"
+        out.print(text, highlight=False, markup=False)
+
+
+def _fetch(recipe: str, changes: Sequence[str], runs: Path) -> None:
     """Fetch the models of the hub that a recipe or a study starts from."""
     from patchword.api.training import named_recipe
     from patchword.recipes.model_choice import model_names
     from patchword.studies import STUDIES
 
     study = STUDIES[recipe]().with_settings(changes).runs.values() if recipe in STUDIES else None
-    recipes = study or [named_recipe(recipe)[0].with_settings(changes)]
+    recipes = study or [named_recipe(recipe, runs)[0].with_settings(changes)]
     for name in dict.fromkeys(name for one in recipes for name in model_names(one)):
         fetch_model(name, download=True)
 
