@@ -1,6 +1,6 @@
 """Errors that users see, with what was expected, what was given and a hint."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Self
 
@@ -34,6 +34,11 @@ class AmbiguityWarning(UserWarning):
 
 class PeerLostError(RuntimeError):
     """A peer process failed and this one cannot continue without it; the peer's own message gives the reason."""
+
+
+def first_few(lines: Sequence[str], shown: int = 5) -> list[str]:
+    """Return the first lines of a long list, and how many more there are."""
+    return list(lines) if len(lines) <= shown + 1 else [*lines[:shown], f"... and {len(lines) - shown:,} more"]
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

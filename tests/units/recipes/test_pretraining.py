@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.data.text.batching.batches import IGNORE, TextBatch
 from patchword.data.text.corpus.sentence_pairs import plan_order, plan_pairs
@@ -552,3 +553,27 @@ def test_a_tokenizer_without_fields_is_refused_for_news(command, words):
         command, "train", "grover-pretrain", "--set", *TINY_SIZES, "articles=news.jsonl", f"tokenizer={words}"
     )
     assert "the tokenizer has no tokens for news fields" in output
+
+
+@pytest.mark.parametrize(
+    ("recipe", "model", "message"),
+    [
+        (
+            "gpt-pretrain",
+            "roberta-base",
+            r"predicts masked words, but the recipe has objective=next: expected a c",
+        ),
+        (
+            "bert-pretrain",
+            "gpt2-small",
+            r"predicts the next word, but the recipe has objective=masked: expected a b",
+        ),
+    ],
+)
+def test_a_model_with_another_objective_is_refused(words, recipe, model, message):
+    stories(Path("texts.txt"))
+    fields = [f"model={model}", *TINY_SIZES, "text=texts.txt", f"tokenizer={words}", "sentences=packed", "device=cpu"]
+    masked = ["objective=masked"] if recipe == "bert-pretrain" else []
+    with pytest.raises(UserError, match=message) as caught:
+        build_task(find_recipe(recipe).with_settings([*fields, "length=16", *masked]), silent())
+    assert "pretrains this model with its own objective" in str(caught.value)

@@ -52,6 +52,7 @@ def gpt_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
         about="A small GPT: predicts the next word. `patchword generate` continues a text.",
         model=ModelChoice(name="gpt2-small", **MINI),
+        objective="next",
         sentences="packed",
     )
 
@@ -60,6 +61,7 @@ def grover_pretrain() -> PretrainingRecipe:
     return PretrainingRecipe(
         about="A small Grover: news articles whose fields are generated in any order (articles=FILES).",
         model=ModelChoice(name="grover-base", **MINI),
+        objective="next",
         sentences="packed",
         length=512,
         batch_size=64,

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
+from patchword.core.errors import UserError
 from patchword.recipes.distillation.fields import Taught, Teacher
 from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
@@ -45,6 +46,9 @@ class PretrainingRecipe(Recipe):
     articles: Files = Field(
         (), description="instead of text, for Grover: .jsonl files with domain, date, authors, headline and body"
     )
+    objective: Literal["auto", "masked", "next"] = Field(
+        "auto", description="what is predicted: masked words, or the next word; auto: what the model is built for"
+    )
     sentences: Literal["next", "order", "packed"] = Field(
         "next",
         description="second objective: next sentence (BERT), sentence order (ALBERT), or packed: sentences are "
@@ -84,6 +88,18 @@ class PretrainingRecipe(Recipe):
             found[name] = tuple(map(whole_path, getattr(self, name)))
         teacher = self.teacher.model_copy(update={"name": whole_path(self.teacher.name)})
         return self.model_copy(update={**found, "model": model, "teacher": teacher})
+
+    def check_objective(self, model: str, causal: bool) -> None:
+        """Raise an error for a model that predicts something else. causal: whether it predicts the next word"""
+        own, what = ("next", "the next word") if causal else ("masked", "masked words")
+        if self.objective in ("auto", own):
+            return
+        expected = "a causal model, e.g. gpt2-small" if own == "masked" else "a bidirectional model, e.g. bert-mini"
+        raise UserError(
+            f"{model} predicts {what}, but the recipe has objective={self.objective}",
+            expected=expected,
+            hint=f"objective={own} pretrains this model with its own objective",
+        )
 
     def files(self) -> list[Path]:
         return [Path(name) for name in self.text]

@@ -126,6 +126,7 @@ def build_task(recipe: PretrainingRecipe, console: Console) -> PretrainingTask:
     fields = {**dropouts, **recipe.model.overrides()}
     pairs = recipe.sentences != "packed" and bool(recipe.text)
     model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **{**fields, "head": "words"})
+    recipe.check_objective(model.card.model, model.causal)
     if model.causal and (pairs or recipe.parallel):
         asks = "parallel" if recipe.parallel else f"sentences={recipe.sentences}"
         raise UserError(

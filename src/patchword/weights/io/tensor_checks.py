@@ -5,10 +5,12 @@ from pathlib import Path
 
 from torch import Tensor
 
-from patchword.core.errors import UserError
+from patchword.core.errors import UserError, first_few
 from patchword.layers.model import Model, ModuleWithCard
 
 TASK = ("head.", "mixture.")  # name prefixes of task-specific weights; the mixture is ELMo's weighting of its layers
+
+_SHOWN = 3  # tensors of each kind of difference that a message names
 
 
 def check_encoder(tensors: Mapping[str, Tensor], model: Model, path: Path, unknown: list[str]) -> None:
@@ -19,15 +21,16 @@ def check_encoder(tensors: Mapping[str, Tensor], model: Model, path: Path, unkno
 
 
 def check_tensors(tensors: Mapping[str, Tensor], model: ModuleWithCard, path: Path, unknown: list[str]) -> None:
-    """Raise an error that lists all missing, unexpected and misshapen tensors."""
+    """Raise an error that lists the first missing, unexpected and misshapen tensors, and counts them."""
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    wrong = [f"missing     {name} {shape}" for name, shape in expected.items() if name not in tensors]
-    wrong += [f"unexpected  {name}" for name in [*unknown, *(name for name in tensors if name not in expected)]]
-    wrong += [
+    missing = [f"missing     {name} {shape}" for name, shape in expected.items() if name not in tensors]
+    unexpected = [f"unexpected  {name}" for name in [*unknown, *(name for name in tensors if name not in expected)]]
+    misshapen = [
         f"misshapen   {name}: expected {shape}, got {tuple(tensors[name].shape)}"
         for name, shape in expected.items()
         if name in tensors and tuple(tensors[name].shape) != shape
     ]
-    if wrong:
-        listed = "\n".join(wrong[:20] + ([f"... and {len(wrong) - 20} more"] if len(wrong) > 20 else []))
-        raise UserError(f"{path} does not fit {model.card.model!r}: {len(wrong)} tensors differ", hint=listed)
+    wrong = missing, unexpected, misshapen
+    if count := sum(map(len, wrong)):
+        listed = "\n".join(line for lines in wrong for line in first_few(lines, _SHOWN))
+        raise UserError(f"{path} does not fit {model.card.model!r}: {count} tensors differ", hint=listed)

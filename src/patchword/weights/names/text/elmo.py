@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Card
-from patchword.core.errors import UserError
+from patchword.core.errors import UserError, first_few
 from patchword.core.files import read_json
 from patchword.core.tensor_files import Tensors
 from patchword.models.text.elmo import FAMILY, Elmo, ElmoConfig, build
@@ -172,7 +172,8 @@ def _check(tensors: Tensors, model: Elmo, path: Path) -> None:
         if tuple(tensors[name].shape) != shape
     ]
     if wrong:
-        raise UserError(f"{path} does not fit its options: {len(wrong)} tensors differ", hint="\n".join(wrong[:20]))
+        listed = "\n".join(first_few(wrong))
+        raise UserError(f"{path} does not fit its options: {len(wrong)} tensors differ", hint=listed)
 
 
 def _closest(config: ElmoConfig) -> str:
