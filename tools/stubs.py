@@ -1,24 +1,33 @@
 """Write what editors complete: the names of all models, and the fields of each family as arguments of `create`.
 
-`make stubs` runs this file after a model or a field was added. It writes two files of the package:
+`make stubs` runs this file after a model or a field was added. It writes three files of the package:
 
 names.py      a constant per model: patchword.names.swin_tiny
+cli/completion.json  what shells complete: recipes, models, their fields and choices
 __init__.pyi  the types of the public functions, with one signature of `create` per family
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel
 
 import patchword
+from patchword.data.image.named_datasets import DATASETS
 from patchword.models import REGISTRY
 from patchword.models.catalogue import config_types, field_types
 from patchword.models.detection import DETECTORS
 from patchword.models.registry import Family
 from patchword.models.segmentation import SEGMENTERS
+from patchword.recipes import RECIPES
+from patchword.recipes.kinds import KINDS
+from patchword.recipes.schema.recipe import ModelChoice
+from patchword.studies import STUDIES
 
 PACKAGE = Path(patchword.__file__).parent
 FEATURES = {False: "features: Literal[False] = False", True: "features: Literal[True]"}
@@ -103,9 +112,56 @@ def _formatted(text: str) -> str:
     return text
 
 
+def completion() -> str:
+    """Return the content of completion.json: names, and fields with their choices; [] is any value."""
+    recipes = {name: function() for name, function in RECIPES.items()}
+    content = {
+        "recipes": {name: [recipe.kind, recipe.model.name] for name, recipe in recipes.items()},
+        "studies": list(STUDIES),
+        "kinds": {kind.name: dict(_recipe_fields(kind.recipe)) for kind in KINDS},
+        "models": {name: family.name for family in REGISTRY.families for name in family.names()}
+        | {name: name for name in (*DETECTORS, *SEGMENTERS)},
+        "families": {
+            family.name: _model_fields(next(iter(family.names().values())).config) for family in REGISTRY.families
+        }
+        | {name: _model_fields(family.config) for name, family in {**DETECTORS, **SEGMENTERS}.items()},
+        "data": [*DATASETS, "digits"],
+    }
+    lines = [f"{json.dumps(part)}: {json.dumps(value)}" for part, value in content.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _recipe_fields(kind: type[BaseModel], outer: str = "") -> Iterator[tuple[str, list[str]]]:
+    for name, field in kind.model_fields.items():
+        if name in getattr(kind, "unsupported", ()) or (name in ("kind", "about", "expect") and not outer):
+            continue
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield f"{outer}{name}", []
+            if inner is not ModelChoice:
+                yield from _recipe_fields(inner, f"{outer}{name}.")
+        else:
+            yield f"{outer}{name}", _choices(inner)
+
+
+def _model_fields(config: Any) -> dict[str, list[str]]:
+    hints = get_type_hints(type(config))
+    return {field: _choices(hints[field]) for field in vars(config)}
+
+
+def _choices(kind: Any) -> list[str]:
+    if kind is bool:
+        return ["true", "false"]
+    return [str(choice) for choice in get_args(kind) if choice != ""] if get_origin(kind) is Literal else []
+
+
 def files() -> dict[Path, str]:
     """Return the files with what they should contain."""
-    return {PACKAGE / "names.py": names(), PACKAGE / "__init__.pyi": stub()}
+    return {
+        PACKAGE / "names.py": names(),
+        PACKAGE / "__init__.pyi": stub(),
+        PACKAGE / "cli" / "completion.json": completion(),
+    }
 
 
 if __name__ == "__main__":

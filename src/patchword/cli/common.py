@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from patchword.cli.completion import model_names, model_settings, recipe_settings, run_names
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -17,24 +19,44 @@ if TYPE_CHECKING:
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A model name of `patchword models`, a run folder, a checkpoint, or hf:OWNER/REPO."
+        metavar="MODEL",
+        help="A model name of `patchword models`, a run folder, a checkpoint, or hf:OWNER/REPO.",
+        autocompletion=model_names,
     ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the model, e.g. --set image=384. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change a field of the model, e.g. --set image=384. Repeatable.",
+        autocompletion=model_settings,
+    ),
 ]
 Fields = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the model to change, as --set does, e.g. image=384."),
+    typer.Argument(
+        metavar="[FIELD=VALUE]...",
+        help="Fields of the model to change, as --set does, e.g. image=384.",
+        autocompletion=model_settings,
+    ),
 ]
 RecipeFields = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FIELD=VALUE]...", help="Fields of the recipe to change, as --set does, e.g. epochs=3."),
+    typer.Argument(
+        metavar="[FIELD=VALUE]...",
+        help="Fields of the recipe to change, as --set does, e.g. epochs=3.",
+        autocompletion=recipe_settings,
+    ),
 ]
 RecipeSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the recipe, e.g. --set epochs=3. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change a field of the recipe, e.g. --set epochs=3. Repeatable.",
+        autocompletion=recipe_settings,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs.")]
@@ -51,7 +73,10 @@ Precision = Annotated[
 Download = Annotated[
     bool, typer.Option("--download", help="Fetch a model of the hub (hf:OWNER/REPO) that is not on this machine.")
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or the name of one inside `runs`.")]
+RunArgument = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="A run folder, or the name of one inside `runs`.", autocompletion=run_names),
+]
 
 
 def _device(name: str) -> str:

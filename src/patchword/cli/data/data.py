@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from patchword.cli.common import console
+from patchword.cli.completion import data_names
 from patchword.cli.data import check as data_check
 from patchword.cli.data import shard as data_shard
 from patchword.cli.data import show as data_show
@@ -46,7 +47,7 @@ def listing(context: typer.Context) -> None:
 
 @app.command("get")
 def fetch(
-    name: Annotated[str, typer.Argument(help="The name of the data set.")],
+    name: Annotated[str, typer.Argument(help="The name of the data set.", autocompletion=data_names)],
     yes: Annotated[bool, typer.Option("--yes", help="Install or download without asking.")] = False,
 ) -> None:
     """Download a data set: as a Debian package if you may install one, else as a verified download.

@@ -17,6 +17,7 @@ from patchword.cli.common import (
     print_lines,
     settings_of,
 )
+from patchword.cli.completion import model_names
 
 if TYPE_CHECKING:
     from patchword.inspection.attention import ImageAttention
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 
 
 def attention(
-    model: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="A run, a model folder, or a registry name.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|MODEL", help="A run, a model folder, or a registry name.", autocompletion=model_names
+        ),
+    ],
     given: Annotated[str, typer.Argument(metavar="INPUT", help="An image file, or a text in quotes.")] = "",
     fields: Fields = None,
     layer: Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from patchword.cli.common import Device, Json, console, find_run
+from patchword.cli.completion import run_names
 from patchword.cli.inspection.sharpness import BatchSize, Samples, Seed
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ class Directions(StrEnum):
 
 
 def landscape(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or names inside `runs`.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders, or names inside `runs`.", autocompletion=run_names),
+    ],
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="Output figure; .svg and .npz are written beside it.")
     ] = Path("landscape.png"),

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Device, Fields, Json, Precision, Settings, console, fields_of, settings_of
+from patchword.cli.completion import benchmark_names
 
 if TYPE_CHECKING:
     from patchword.benchmarking.result import Result
 
 
 def bench(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model name, or the name of a family, e.g. bert.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A model name, or the name of a family, e.g. bert.", autocompletion=benchmark_names
+        ),
+    ],
     fields: Fields = None,
     train: Annotated[bool, typer.Option("--train/--infer", help="Time training steps, or inference.")] = False,
     length: Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from patchword.cli.common import Device, Json, console
+from patchword.cli.completion import benchmark_names
 from patchword.cli.models.measuring import measured
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ class _Plan:
 
 def compare(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL", help="Model names, or patterns such as 'swin-*'.")
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL", help="Model names, or patterns such as 'swin-*'.", autocompletion=benchmark_names
+        ),
     ] = None,
     text: Annotated[bool, typer.Option("--text", help="Compare text models.")] = False,
     dense: Annotated[

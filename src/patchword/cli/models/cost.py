@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from patchword.cli.common import Download, Fields, Json, Settings, card_of, fetch_model, settings_of
+from patchword.cli.completion import model_names
 
 if TYPE_CHECKING:
     from patchword.analysis.cost import Cost
@@ -20,6 +21,7 @@ def cost(
         typer.Argument(
             metavar="MODEL",
             help="A model name of `patchword models`, a run folder, a checkpoint, or hf:OWNER/REPO.",
+            autocompletion=model_names,
         ),
     ] = None,
     fields: Fields = None,

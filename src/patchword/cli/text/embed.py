@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from patchword.cli.common import Device, Download, Precision, console, fetch_model
+from patchword.cli.completion import run_names
 from patchword.cli.text.answers import progress, report_truncation
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ def embed(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="A run, a model folder (also of sentence-transformers), or hf:OWNER/REPO."
+            metavar="MODEL",
+            help="A run, a model folder (also of sentence-transformers), or hf:OWNER/REPO.",
+            autocompletion=run_names,
         ),
     ],
     inputs: Annotated[

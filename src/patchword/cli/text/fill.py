@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Device, Download, Json, console, fetch_model
+from patchword.cli.completion import run_names
 
 if TYPE_CHECKING:
     from patchword.recipes.text.inference.filling import Gap
@@ -13,7 +14,12 @@ if TYPE_CHECKING:
 
 def fill(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A run of bert-pretrain, a masked model's folder, or hf:OWNER/REPO.")
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A run of bert-pretrain, a masked model's folder, or hf:OWNER/REPO.",
+            autocompletion=run_names,
+        ),
     ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence with [MASK] in it, in quotation marks.")],
     top: Annotated[int, typer.Option("--top", min=1, help="How many words to show per mask.")] = 5,

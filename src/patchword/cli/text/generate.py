@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Device, Download, Json, console, fetch_model
+from patchword.cli.completion import run_names
 
 if TYPE_CHECKING:
     from patchword.pipelines.texts import TextEngine
@@ -16,7 +17,12 @@ Field = Annotated[str, typer.Option(metavar="TEXT", help="A field of the news ar
 
 def generate(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A causal language model: a run, a folder, or hf:OWNER/REPO.")
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A causal language model: a run, a folder, or hf:OWNER/REPO.",
+            autocompletion=run_names,
+        ),
     ],
     prompt: Annotated[
         str, typer.Argument(metavar="TEXT", help="The prompt, a file that holds it, or - for stdin.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Device, Download, Json, console, fetch_model
+from patchword.cli.completion import run_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def similar(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run, a model's folder, or hf:OWNER/REPO.")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A run, a model's folder, or hf:OWNER/REPO.", autocompletion=run_names),
+    ],
     word: Annotated[str, typer.Argument(metavar="WORD", help="The word to compare, e.g. bank.")],
     inputs: Annotated[
         list[str] | None,

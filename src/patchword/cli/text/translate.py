@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 
 from patchword.cli.common import Device, Json
+from patchword.cli.completion import run_names
 
 
 def translate(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of `patchword train translation`.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run of `patchword train translation`.", autocompletion=run_names)
+    ],
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT...", help="Texts, or - for stdin (the default).")
     ] = None,

@@ -1,10 +1,11 @@
 """Options of `train` for the fields that are changed most: `--epochs 5` is `epochs=5`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from patchword.cli.completion import data_names, model_names
 from patchword.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ FIELDS: Mapping[str, str] = {
 }
 
 
-def _option(name: str, metavar: str, text: str) -> typer.models.OptionInfo:
-    found: typer.models.OptionInfo = typer.Option(name, metavar=metavar, help=text, rich_help_panel=PANEL)
+def _option(
+    name: str, metavar: str, text: str, completes: Callable[..., list[str]] | None = None
+) -> typer.models.OptionInfo:
+    found: typer.models.OptionInfo = typer.Option(
+        name, metavar=metavar, help=text, rich_help_panel=PANEL, autocompletion=completes
+    )
     return found
 
 
@@ -33,8 +38,8 @@ Epochs = Annotated[str | None, _option("--epochs", "NUMBER", "Passes over the tr
 LearningRate = Annotated[str | None, _option("--learning-rate", "NUMBER", "Peak learning rate.")]
 BatchSize = Annotated[str | None, _option("--batch-size", "NUMBER", "Samples per optimizer step.")]
 ImageSize = Annotated[str | None, _option("--image-size", "PIXELS", "Image side (model.image, min_size or crop).")]
-Data = Annotated[str | None, _option("--data", "PATH", "Training data (data, train or text).")]
-ModelName = Annotated[str | None, _option("--model", "MODEL", "A model name, a run or a file of weights.")]
+Data = Annotated[str | None, _option("--data", "PATH", "Training data (data, train or text).", data_names)]
+ModelName = Annotated[str | None, _option("--model", "MODEL", "A model name, a run or a file of weights.", model_names)]
 Seed = Annotated[str | None, _option("--seed", "NUMBER", "Seed of all random numbers.")]
 DeviceName = Annotated[str | None, _option("--device", "DEVICE", "auto, cpu, cuda, cuda:1 or mps.")]
 

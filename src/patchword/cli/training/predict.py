@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Device, Download, Precision, console, fetch_model, trained_model
+from patchword.cli.completion import run_names
 from patchword.cli.text.answers import Answers, check_places, messages, progress, report_truncation
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ _SHOWN = 5  # images without a prediction that are named
 
 def predict(
     model: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run, the folder or file of a saved model, or hf:OWNER/REPO.")
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A run, the folder or file of a saved model, or hf:OWNER/REPO.",
+            autocompletion=run_names,
+        ),
     ],
     inputs: Annotated[
         list[str] | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import console
+from patchword.cli.completion import recipe_names, recipe_or_study_names
 
 if TYPE_CHECKING:
     from patchword.recipes import Recipe
@@ -106,7 +107,9 @@ def list_recipes() -> None:
 
 
 @app.command("cat")
-def cat(name: Annotated[str, typer.Argument(help="The name of a recipe or a study.")]) -> None:
+def cat(
+    name: Annotated[str, typer.Argument(help="The name of a recipe or a study.", autocompletion=recipe_or_study_names)],
+) -> None:
     """Print a recipe as YAML: its fields, each with its meaning and valid values, those that one changes first on top.
 
     A field that differs from its default states the default. Of a study, the common fields are printed with comments,
@@ -156,7 +159,7 @@ def _study(study: "Study") -> str:
 
 @app.command("copy")
 def copy(
-    name: Annotated[str, typer.Argument(help="The name of the recipe.")],
+    name: Annotated[str, typer.Argument(help="The name of the recipe.", autocompletion=recipe_names)],
     file: Annotated[Path | None, typer.Argument(help="The new file; by default NAME.yaml in this folder.")] = None,
 ) -> None:
     """Copy a recipe with its comments to a YAML file of your own, to edit it and run it with `patchword train FILE`.

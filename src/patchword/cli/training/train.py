@@ -19,6 +19,7 @@ from patchword.cli.common import (
     settings_of,
     stopped,
 )
+from patchword.cli.completion import trainable
 from patchword.cli.training.field_options import (
     FIELDS,
     BatchSize,
@@ -44,7 +45,12 @@ if TYPE_CHECKING:
 
 def train(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A recipe, study or run by its name, a YAML file, or a folder.")
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A recipe, study or run by its name, a YAML file, or a folder.",
+            autocompletion=trainable,
+        ),
     ],
     fields: RecipeFields = None,
     settings: RecipeSettings = None,

@@ -280,7 +280,8 @@ def model_fields_of(model: Any) -> list[str]:
     name = model.get("name") if isinstance(model, Mapping) else getattr(model, "name", model)
     if name in REGISTRY.names():
         return list(vars(REGISTRY.find(name)[1].config))
-    dense = {**DETECTORS, **SEGMENTERS}.get(str(name))
+    families: dict[str, Any] = {**DETECTORS, **SEGMENTERS}
+    dense = families.get(str(name))
     return list(vars(dense.config)) if dense else []
 
 
