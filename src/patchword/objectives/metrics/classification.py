@@ -20,6 +20,7 @@ class Scores:
     predictions: Tensor  # (count,)
     confidence: Tensor  # (count,) the probability of the prediction
     classes: tuple[str, ...]
+    logits: Tensor | None = None  # (count, classes) float32; None if only the predictions are known
 
     @property
     def accuracy(self) -> float:
@@ -69,9 +70,9 @@ def score(
         inputs, truth, _ = batch
         scores = model(inputs).float()
         best = scores.softmax(-1).max(-1)
-        return F.cross_entropy(scores, truth, reduction="sum"), truth, best.indices, best.values
+        return F.cross_entropy(scores, truth, reduction="sum"), truth, best.indices, best.values, scores
 
     losses, *rest = zip(*group.map(predict, batches), strict=True)
-    truth, predictions, confidence = (torch.cat(parts).cpu() for parts in rest)
+    truth, predictions, confidence, logits = (torch.cat(parts).cpu() for parts in rest)
     loss = float(torch.stack(losses).cpu().double().sum()) / len(truth)
-    return Scores(loss, truth, predictions, confidence, classes)
+    return Scores(loss, truth, predictions, confidence, classes, logits)
