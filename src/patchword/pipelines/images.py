@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.pipelines.class_names import class_names
 from patchword.pipelines.image_inputs import OneImage, Transform
+from patchword.recipes.calibration import temperature_of
 from patchword.recipes.text.inference.answers import ClassAnswer
 from patchword.training.step import Precision, autocast
 
@@ -30,13 +32,18 @@ Decoded = Tensor | UserError  # pixels, or why an image cannot be read
 
 @dataclass(frozen=True)
 class ImageEngine:
-    """An image model on its device. name: what the user opened, for messages."""
+    """An image model on its device. name: what the user opened, for messages. folder: of a saved model.
+
+    temperature: the logits are divided by it; 1 gives the probabilities as trained.
+    """
 
     name: str
     model: Pyramid
     device: torch.device
     precision: Precision
     has_classes: bool = True
+    folder: Path | None = None
+    temperature: float = 1.0
 
     @classmethod
     def of(
@@ -45,12 +52,14 @@ class ImageEngine:
         device: str = "auto",
         precision: Literal["auto", "float32", "bfloat16"] = "auto",
         name: str = "",
+        folder: Path | None = None,
     ) -> "ImageEngine":
         """Move a model to its device, in evaluation mode."""
         REGISTRY.require_images(model.card.model)
         assert isinstance(model, Pyramid), "an image model is a pyramid"
         target = pick_device(device)
-        return cls(name or model.card.model, model.to(target).eval(), target, pick_precision(precision, target))
+        chosen = pick_precision(precision, target)
+        return cls(name or model.card.model, model.to(target).eval(), target, chosen, folder=folder)
 
     @property
     def transform(self) -> Transform:
@@ -71,7 +80,7 @@ class ImageEngine:
             scores: Iterator[tuple[list[float], list[int]]] = iter(())
             if inputs is not None:
                 with autocast(self.precision, self.device):
-                    best = model(inputs).float().softmax(-1).topk(min(top, len(labels)))
+                    best = (model(inputs).float() / self.temperature).softmax(-1).topk(min(top, len(labels)))
                 scores = zip(best.values.tolist(), best.indices.tolist(), strict=True)
             for found in decoded:
                 answers.append(found if isinstance(found, UserError) else _answer(labels, *next(scores)))
@@ -96,6 +105,10 @@ class ImageEngine:
     def without_classes(self) -> "ImageEngine":
         """Return the same engine for a model whose head is not trained."""
         return replace(self, has_classes=False)
+
+    def calibrated(self) -> "ImageEngine":
+        """Return the same engine with the temperature that was fitted on the validation images of its run."""
+        return replace(self, temperature=temperature_of(self.folder, self.name))
 
     def _inputs(self, decoded: Sequence[Decoded]) -> Tensor | None:
         """Return the normalized batch on the device; None if no image could be read."""

@@ -140,6 +140,7 @@ class Pipeline:
         top: int = 3,
         pair: str | None = None,
         question: str | None = None,
+        calibrated: bool = False,
     ) -> Predictions:
         """Predict, for one input or for many; the result has one `Prediction` per input, in the same order.
 
@@ -152,8 +153,10 @@ class Pipeline:
         top: how many classes or answers to return.
         pair: the second text, for a model of pairs.
         question: the question about the text, for a model that answers questions.
+        calibrated: of a classifier that was trained here: scale the probabilities by the temperature that was fitted
+            on the validation data of its run. No prediction changes.
         """
-        engine = self._engine
+        engine = self._calibrated() if calibrated else self._engine
         if isinstance(engine, (ImageEngine, DetectionEngine, SegmentationEngine)):
             require(engine, "p(image)")
             if pair is not None or question is not None:
@@ -164,7 +167,9 @@ class Pipeline:
                 return segment_pixels(engine, inputs)
             return classify_images(engine, inputs, top)
         asks = isinstance(engine, TextEngine) and engine.task == "span"
-        return predict_texts(self._texts("p.answer" if asks else "p(text)"), list_texts(inputs, pair, question), top)
+        texts = self._texts("p.answer" if asks else "p(text)")
+        asked = list_texts(inputs, pair, question)
+        return predict_texts(engine if isinstance(engine, TextEngine) else texts, asked, top)
 
     def detect(self, images: ImageInput | Sequence[ImageInput], *, score: float = SCORE) -> Predictions:
         """Detect the objects of one image or of several; the result has one `Prediction` per image.
@@ -307,6 +312,11 @@ class Pipeline:
     def __repr__(self) -> str:
         where = f"{self.device.type}, {self.precision}"
         return f"Pipeline({self.name}: {self.model.card.model}, {where}; {', '.join(abilities(self._engine))})"
+
+    def _calibrated(self) -> Engine:
+        if isinstance(self._engine, (ImageEngine, TextEngine)):
+            return self._engine.calibrated()
+        raise UserError(f"{self.name} is no classifier", expected="no calibrated")
 
     def _objects(self, ability: str) -> DetectionEngine:
         require(self._engine, ability)

@@ -142,7 +142,7 @@ def _engine(
     if isinstance(model, Pyramid):
         if tokenizer is not None:
             raise UserError(f"{name} reads images", expected="no tokenizer")
-        engine = ImageEngine.of(model, device, precision, name)
+        engine = ImageEngine.of(model, device, precision, name, path)
         return engine.without_classes() if path is not None and _is_pretrained_only(path) else engine
     folder = path if path is None or path.is_dir() else path.parent
     if isinstance(model, TextModel):

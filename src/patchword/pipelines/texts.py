@@ -1,10 +1,11 @@
 """What a text model can be asked: predictions, vectors, words at masks, continuations."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from patchword.recipes.calibration import temperature_of
 from patchword.recipes.text.inference.answers import TextAnswer
 from patchword.recipes.text.inference.embedding import Embedded, EmbeddingOptions, embed
 from patchword.recipes.text.inference.filling import Gap, fill
@@ -28,11 +29,13 @@ from patchword.recipes.text.tasks.all_tasks import task_of_head, task_spec_of
 class TextEngine:
     """A text model with its tokenizer. The verbs predict, embed, fill and generate ask it as a pipeline does.
 
-    name: what the user opened, for messages
+    name: what the user opened, for messages. temperature: the logits of classes are divided by it; 1 gives the
+    probabilities as trained.
     """
 
     reader: Reader
     name: str
+    temperature: float = 1.0
 
     @classmethod
     def open(
@@ -66,7 +69,11 @@ class TextEngine:
         empty: whether a question may have no answer; None: as in the training data
         """
         can_be_empty = may_be_unanswered(self.reader.folder) if empty is None else empty
-        return list(Predictor(self.reader, recipe, top, can_be_empty).answers(inputs, advance))
+        return list(Predictor(self.reader, recipe, top, can_be_empty, self.temperature).answers(inputs, advance))
+
+    def calibrated(self) -> "TextEngine":
+        """Return the same engine with the temperature that was fitted on the validation texts of its run."""
+        return replace(self, temperature=temperature_of(self.reader.folder, self.name))
 
     def embed(
         self, texts: Sequence[str], options: EmbeddingOptions, advance: Advance = ignore_progress

@@ -9,6 +9,7 @@ metrics.jsonl       one line per epoch
 checkpoints/        the states that a restart resumes from
 evaluation.json     the test result
 machine.json        what it ran on
+calibration.json    of a classifier: the temperature and the threshold that were fitted on its validation examples
 data.json           which samples it was trained on
 report.html         all of it, to read
 """

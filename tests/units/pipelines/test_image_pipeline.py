@@ -281,3 +281,26 @@ def test_a_run_without_labels_has_features_and_no_classes(model, photo):
     assert p.attention(photo).relevance is None
     with pytest.raises(UserError, match=r"run cannot predict classes.*\n.*it can do: p\.embed"):
         p(photo)
+
+
+def test_calibrated_probabilities_are_those_of_the_fitted_temperature(photo, mine):
+    p = patchword.pipeline(mine, device="cpu")
+    fitted = json.loads((mine / "calibration.json").read_text())
+    (mine / "calibration.json").write_text(json.dumps({**fitted, "temperature": 2.5}))
+    plain, scaled = p(photo, top=10)[0], p(photo, top=10, calibrated=True)[0]
+    with torch.no_grad():
+        wanted = (p.model(p.transform(photo)[None])[0] / 2.5).softmax(-1)
+    assert dict(scaled.classes) == pytest.approx(dict(zip(p.labels, wanted.tolist(), strict=True)), abs=1e-6)
+    assert plain.label == scaled.label
+    assert plain.probability > scaled.probability
+
+
+def test_a_model_without_a_fitted_temperature_is_not_calibrated(p, photo, mine, command):
+    with pytest.raises(UserError, match="has no fitted temperature"):
+        p(photo, calibrated=True)
+    Image.fromarray(photo).save("photo.png")
+    assert command("predict", mine, "photo.png", "--calibrated")[0] == 0
+    (mine / "calibration.json").unlink()
+    code, _, complaint = command("predict", mine, "photo.png", "--calibrated")
+    assert code == 2
+    assert "has no fitted temperature" in complaint

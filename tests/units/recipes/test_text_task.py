@@ -14,8 +14,9 @@ import torch
 from patchword.core.files import read_json
 from patchword.data.text.batching.batches import IGNORE
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.objectives.metrics.quality import Fitted
 from patchword.recipes import find_recipe
-from patchword.recipes.evaluation import evaluate
+from patchword.recipes.evaluation import evaluate, evaluated
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.data import Parts, held_out, read_parts
@@ -124,6 +125,23 @@ def test_classes_are_learned_and_scored_on_the_test_file(words):
     assert any("accuracy" in line.lower() for line in found.lines())
     best = max(record["validation_accuracy"] for record in Run(folder).metrics())
     assert best > 0.9
+
+
+def test_temperature_and_threshold_are_fitted_on_the_validation_texts_of_the_best_epoch(words):
+    files = [
+        opinions(Path(name), count=60, seed=seed) for seed, name in enumerate(("train.csv", "held.csv", "test.csv"))
+    ]
+    train_file, held, test = files
+    recipe = tuned("classify-text", words, f"train={train_file}", f"validation={held}", f"test={test}", "epochs=3")
+    folder, found = trained(recipe)
+    on_validation = evaluated(Run(folder), recipe.with_settings([f"test={held}"]), "cpu")
+    wanted = Fitted.of(on_validation.scores)
+    assert found.fitted.temperature == pytest.approx(wanted.temperature, rel=1e-4)
+    assert found.fitted.threshold == pytest.approx(wanted.threshold, abs=1e-4)
+    assert found.fitted.examples == 60
+    summary = found.summary()
+    assert summary["calibration"]["temperature"] == found.fitted.temperature
+    assert summary["binary"]["positive"] == "good"
 
 
 def test_without_a_test_file_the_validation_texts_are_told_as_such(words):

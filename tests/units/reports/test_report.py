@@ -14,7 +14,8 @@ from torch import Tensor
 from patchword.analysis.cost import blocks_of, count
 from patchword.core.card import Normalization
 from patchword.data.image.images import Images, InMemory
-from patchword.objectives.metrics.classification import Scores
+from patchword.objectives.metrics.classification import Scores, score
+from patchword.objectives.metrics.quality import Fitted
 from patchword.recipes.image.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.run import Run
@@ -24,10 +25,11 @@ from patchword.reports.plots import figures
 from patchword.reports.plots.numbers import amount, counted, duration, shortened
 from patchword.reports.run.class_results import confusing_pairs
 from patchword.reports.run.costs import grouped
+from patchword.reports.run.kinds import result_lines
 from support.helpers import tiny
 from support.pages import Page
 
-SECTIONS = ["Learning", "Confusion", "Classes", "Most confident errors", "Attention", "Cost", "Recipe"]
+SECTIONS = ["Result", "Learning", "Confusion", "Classes", "Most confident errors", "Attention", "Cost", "Recipe"]
 HOSTILE = ["<script>alert(1)</script>", 'a" onerror="alert(1)', r"$\bill$ & more", "\udcff\x00\u202e"]
 
 
@@ -53,6 +55,18 @@ def made(
     held = InMemory(torch.randint(0, 256, (len(labels), channels, 8, 16), dtype=torch.uint8))
     images = Images("clothes", "a test", held, labels, classes, torch.arange(len(labels)))
     return Run(folder), ImageEvaluation(model, scores, images)
+
+
+def scored(classes: int, fitted: Fitted | None = None) -> ImageEvaluation:
+    """Forty images with random logits of so many classes."""
+    labels, logits = torch.arange(40) % classes, torch.randn(40, classes)
+    names = tuple(f"kind {number}" for number in range(classes))
+    scores = score(lambda inputs: inputs, [(logits, labels, torch.empty(0))], names)
+    held = InMemory(torch.zeros(40, 1, 8, 16, dtype=torch.uint8))
+    model = tiny("vit-exercise", image=(8, 16), patch=4, classes=classes)
+    model.card = replace(model.card, labels=names, normalization=Normalization((0.5,), (0.5,)))
+    images = Images("clothes", "a test", held, labels, names, torch.arange(40))
+    return ImageEvaluation(model, scores, images, fitted=fitted)
 
 
 def page_of(*run: object) -> Page:
@@ -126,7 +140,7 @@ def test_every_drawing_is_whole_and_every_table_has_a_caption(usual: Page) -> No
         content = base64.b64decode(content)
         assert content.startswith(b"\x89PNG") if kind == "png" else ElementTree.fromstring(content) is not None
     tags = [tag for tag, _ in usual.elements]
-    assert tags.count("table") == tags.count("caption") == 3
+    assert tags.count("table") == tags.count("caption") == 4
 
 
 def test_names_that_attack_are_only_text(tmp_path: Path) -> None:
@@ -236,3 +250,31 @@ def test_numbers_as_people_say_them() -> None:
         "1,000 epochs",
     ]
     assert shortened("a\nvery long name", 8) == "a\ufffdvery …"
+
+
+def test_two_classes_have_a_threshold_and_a_calibration(tmp_path: Path) -> None:
+    run, _ = made(tmp_path, ("a", "b"), torch.arange(4) % 2)
+    found = scored(2, Fitted(temperature=1.75, threshold=0.31, examples=77))
+    page = page_of(run, found)
+    places = [attributes["id"] for tag, attributes in page.elements if tag == "section"]
+    assert places.index("result") == 0
+    assert places.index("classes") < places.index("threshold") < places.index("calibration")
+    summary = found.summary()
+    chosen, after = summary["binary"]["chosen"], summary["calibration"]["after"]
+    sentence = f"a threshold of 0.310 has the best F1; on the test images it gives {100 * chosen['f1']:.2f}%"
+    for text in (sentence, "fitted on the 77 validation images", "temperature 1.750", f"{100 * after['ece']:.2f}%"):
+        assert text in page.text
+    assert f"{summary['roc-auc']:.4f}" in page.text
+    lines = result_lines(found)
+    assert f"Test ROC AUC: {summary['roc-auc']:.4f}" in lines
+    assert any(line.endswith(f"({100 * after['ece']:.2f}% at temperature 1.750)") for line in lines)
+
+
+def test_many_classes_are_folded_and_have_top_5(tmp_path: Path) -> None:
+    run, _ = made(tmp_path, ("a", "b"), torch.arange(4) % 2)
+    page = page_of(run, found := scored(33))
+    assert "All 33 classes" in page.text
+    assert "The 10 classes with the lowest test accuracy" in page.text
+    assert f"top-5 accuracy{100 * found.summary()['top5-accuracy']:.2f}%" in page.text.replace("\n", "")
+    assert "no temperature was fitted" in page.text
+    assert "threshold" not in [attributes["id"] for tag, attributes in page.elements if tag == "section"]

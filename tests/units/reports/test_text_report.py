@@ -39,7 +39,7 @@ from support.pages import Page
 HOSTILE = "<script>alert(1)</script>"
 TEXTS = ["a fine film", "a dull plot & a dull end", "fine, fine acting", "the plot <b>thickens</b>", HOSTILE, "no end"]
 PAIRS = ["a film", "the end", "acting", "a plot", "<img src=x onerror=alert(1)>", "an end"]
-CLASSES = ["learning", "result", "confusion", "classes", "most-confident-errors"]
+CLASSES = ["result", "learning", "confusion", "classes", "threshold", "most-confident-errors", "calibration"]
 
 
 @pytest.fixture(scope="module")

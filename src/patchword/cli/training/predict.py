@@ -80,6 +80,10 @@ def predict(
         bool | None,
         typer.Option("--empty/--no-empty", help="Whether a question may have no answer; by default as in training."),
     ] = None,
+    calibrated: Annotated[
+        bool,
+        typer.Option("--calibrated", help="Of a classifier: scale the probabilities by the run's fitted temperature."),
+    ] = False,
     device: Device = "auto",
     precision: Precision = "auto",
     download: Download = False,
@@ -110,6 +114,7 @@ def predict(
         from patchword.cli.training.predict_labels import LabelOutputs, predict_labels
 
         _refuse_options(model, {"--coco": coco, "--score": score, "--every": every}, "detectors")
+        _refuse_options(model, {"--calibrated": calibrated or None}, "classifiers")
         predict_labels(
             _folder(model), inputs or (), LabelOutputs(to, jsonl, masks, draw, polygons, as_json), device, precision
         )
@@ -119,13 +124,15 @@ def predict(
         from patchword.cli.training.object_outputs import ObjectOutputs
         from patchword.cli.training.predict_objects import predict_objects
 
+        _refuse_options(model, {"--calibrated": calibrated or None}, "classifiers")
         outputs = ObjectOutputs(to, jsonl, coco, draw, as_json)
         predict_objects(_folder(model), inputs or (), outputs, score, every, device, precision)
         return
     _refuse_options(model, {"--coco": coco, "--draw": draw, "--score": score, "--every": every}, "detectors")
     if reads_texts(model):
         kept = as_json or to is not None or jsonl is not None
-        engine = TextEngine.open(model, device, precision)
+        opened = TextEngine.open(model, device, precision)
+        engine = opened.calibrated() if calibrated else opened
         answers = _texts(engine, inputs or (), TypedOptions(text, pair, question), top, empty, kept)
         if as_json:
             for line in answers.json_lines():
@@ -141,7 +148,10 @@ def predict(
     refuse_pretrained(model)
     found = trained_model(Path(model))
     images = list_images(inputs or [])
-    _output_images(classify_images(ImageEngine.of(found, device, precision), images, top), to, jsonl, as_json)
+    classifier = ImageEngine.of(found, device, precision, model, _folder(model))
+    _output_images(
+        classify_images(classifier.calibrated() if calibrated else classifier, images, top), to, jsonl, as_json
+    )
 
 
 def _refuse_options(model: str, options: Mapping[str, object], kind: str) -> None:

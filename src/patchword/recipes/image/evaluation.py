@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from patchword.core.card import Card
@@ -16,6 +17,8 @@ from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.distillation.images import token_accuracies
 from patchword.objectives.metrics.classification import Scores, score
+from patchword.objectives.metrics.quality import Fitted, Quality
+from patchword.recipes.calibration import read_fitted
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import EVALUATION_BATCH
 from patchword.recipes.run_folder import RunFolder
@@ -26,7 +29,7 @@ class ImageEvaluation:
     """The test result of an image classifier.
 
     tokens: the accuracy of the class and of the distillation token alone. on: the images, if not the run's test set.
-    skipped: lines that name the images that cannot be read.
+    skipped: lines that name the images that cannot be read. fitted: temperature and threshold of the run.
     """
 
     kind: ClassVar[str] = "images"
@@ -36,6 +39,11 @@ class ImageEvaluation:
     tokens: Mapping[str, float] = field(default_factory=dict)
     on: str = ""
     skipped: Sequence[str] = ()
+    fitted: Fitted | None = None
+
+    @cached_property
+    def quality(self) -> Quality:
+        return Quality(self.scores, self.fitted)
 
     def lines(self) -> Sequence[str]:
         lines = (
@@ -45,7 +53,7 @@ class ImageEvaluation:
         return [*self.skipped, *([self.on] if self.on else []), *self.scores.lines(), *lines]
 
     def summary(self) -> dict[str, Any]:
-        return {**self.scores.summary(), **self.tokens}
+        return {**self.scores.summary(), **self.tokens, **self.quality.summary()}
 
 
 def read_test_images(recipe: ImageRecipe, card: Card) -> Images:
@@ -79,4 +87,4 @@ def evaluate_images(run: RunFolder, recipe: ImageRecipe, device: str) -> ImageEv
     batches = Batches(images, EVALUATION_BATCH, model.card.normalization, target)
     fast = fuse_on_gpu(model)
     scores, tokens = score(fast, batches.whole(), model.card.labels), token_accuracies(fast, batches.whole())
-    return ImageEvaluation(model, scores, images, tokens, on, skipped)
+    return ImageEvaluation(model, scores, images, tokens, on, skipped, read_fitted(run.folder))

@@ -1,7 +1,7 @@
 """Builds the task of image classification from its recipe."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification
 from patchword.objectives.metrics.classification import score
+from patchword.recipes.calibration import LatestScores
 from patchword.recipes.image.model import ImageModelPlan, plan_image_model
 from patchword.recipes.image.recipe import ImageDataRecipe, ImageRecipe
 from patchword.recipes.image.summary import print_summary
@@ -47,6 +48,7 @@ class ImageTask:
     unit: str = "images"
     metric: str = "accuracy"
     shapes_change: bool = False
+    latest: LatestScores = field(default_factory=LatestScores)
 
     def steps_per_epoch(self) -> int:
         return self.train.steps_per_epoch()
@@ -60,10 +62,12 @@ class ImageTask:
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
         with autocast(pick_precision(self.recipe.precision, self.device), self.device):
             scores = score(fuse_on_gpu(self.model), self.held.whole(), self.model.card.labels, group)
+        self.latest.scores = scores
         return Validation(scores.loss, scores.accuracy)
 
     def save(self, folder: Path) -> None:
         save(self.model, folder)
+        self.latest.save(folder)
 
     def fingerprint(self) -> dict[str, Any]:
         images = self.train.images

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +13,8 @@ from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.metrics.classification import Scores
+from patchword.objectives.metrics.quality import Fitted, Quality
+from patchword.recipes.calibration import read_fitted
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.data import read_evaluated
 from patchword.recipes.text.model import as_text, batch_format
@@ -30,7 +33,7 @@ class TextEvaluation:
     """The result of a text model.
 
     part: the evaluated data split: "test", or "validation" if there is no test file. scores: only for tasks with
-    classes.
+    classes. fitted: temperature and threshold of the run.
     """
 
     kind: ClassVar[str] = "text"
@@ -43,6 +46,12 @@ class TextEvaluation:
     scores: Scores | None
     compression: Compression | None = None  # for a model with quantization-aware training
     skipped: Sequence[str] = ()  # lines that name the rows with empty cells
+    fitted: Fitted | None = None
+
+    @cached_property
+    def quality(self) -> Quality | None:
+        """The measures of a classifier; None for the other tasks."""
+        return None if self.scores is None else Quality(self.scores, self.fitted)
 
     def lines(self) -> Sequence[str]:
         """Return the result as lines of text."""
@@ -62,6 +71,7 @@ class TextEvaluation:
     def summary(self) -> dict[str, Any]:
         summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
         small = {"compression": self.compression.summary()} if self.compression else {}
+        summary |= self.quality.summary() if self.quality else {}
         return {**summary, **self.judged.measures, "metric": self.metric, "part": self.part, **small}
 
 
@@ -78,4 +88,5 @@ def evaluate_texts(run: RunFolder, recipe: TextRecipe, device: str) -> TextEvalu
     metric = spec.metric(labels)
     on_cpu = batch_format("false", tokenizer, torch.device("cpu"))
     small = compression(model, texts, metric, on_cpu, recipe.length) if is_quantised(model) else None
-    return TextEvaluation(model, tokenizer, texts, judged, metric, part, scores, small, skipped)
+    fitted = read_fitted(run.folder)
+    return TextEvaluation(model, tokenizer, texts, judged, metric, part, scores, small, skipped, fitted)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from patchword.data.text.batching.batches import BatchFormat, Examples, TextBatc
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
+from patchword.recipes.calibration import LatestScores
 from patchword.recipes.notes import print_report
 from patchword.recipes.text.checks import check_settings, checked_parts, doubts
 from patchword.recipes.text.inference.outputs import Outputs, packed_outputs
@@ -23,7 +24,7 @@ from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, SpanSet, TextSet
 from patchword.recipes.text.tasks.spec import Labels, TextTaskSpec
-from patchword.recipes.text.tasks.table_sets import TableSet
+from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
@@ -43,6 +44,7 @@ class TextTask:
     form: BatchFormat
     metric: str
     shapes_change: bool = True
+    latest: LatestScores = field(default_factory=LatestScores)
 
     @property
     def recipe(self) -> TextRecipe:
@@ -69,11 +71,13 @@ class TextTask:
         precision = pick_precision(self.recipe.precision, self.device)
         judged = judge(self.model, self.held, self.form, precision, group)
         others = {name: value for name, value in judged.measures.items() if name != self.metric}
+        self.latest.scores = self.held.scores(judged) if isinstance(self.held, ClassSet) else None
         return Validation(judged.loss, judged.measures[self.metric], others)
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder)
         save(self.model, folder)
+        self.latest.save(folder)
 
     def fingerprint(self) -> dict[str, Any]:
         found = fingerprint(self.train.examples)

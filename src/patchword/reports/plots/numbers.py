@@ -7,6 +7,14 @@ def percent(fraction: float, digits: int = 2) -> str:
 
 _CORRELATIONS = ("pearson", "spearman", "matthews")
 _NAMES = {
+    "balanced-accuracy": "balanced accuracy",
+    "f1-weighted": "weighted F1",
+    "top2-accuracy": "top-2 accuracy",
+    "top5-accuracy": "top-5 accuracy",
+    "roc-auc": "ROC AUC",
+    "average-precision": "average precision",
+    "ece": "expected calibration error",
+    "brier": "Brier score",
     "bleu": "BLEU",
     "f1": "F1",
     "f1-macro": "macro F1",
@@ -38,7 +46,7 @@ def is_fraction(metric: str) -> bool:
 
 def is_number(metric: str) -> bool:
     """Return whether a metric is shown as it is."""
-    return metric in ("bleu", "loss") or metric.endswith("perplexity")
+    return metric in ("bleu", "loss", "brier", "roc-auc", "average-precision") or metric.endswith("perplexity")
 
 
 def named(metric: str) -> str:

@@ -1,10 +1,11 @@
-"""Test results per class: the confusion matrix, the accuracy of each class, and the most confident errors."""
+"""Test results per class: confusion matrix, accuracy, precision and F1 of each class, most confident errors."""
 
 from typing import NamedTuple
 
 from torch import Tensor
 
 from patchword.data.image.images import Images
+from patchword.objectives.metrics.class_measures import ClassMeasures
 from patchword.objectives.metrics.classification import Scores
 from patchword.reports.plots import figures, page, png
 from patchword.reports.plots.numbers import counted, percent
@@ -65,43 +66,62 @@ def _pair(counts: Tensor, classes: tuple[str, ...], first: int, second: int, thi
 
 
 def class_section(scores: Scores, things: Things = IMAGES) -> str:
-    """Return the section with the accuracy of each class."""
+    """Return the section with accuracy (recall), precision and F1 of each class, and their means."""
     counts = scores.confusion()
-    totals = counts.sum(1)
-    accuracies = counts.diagonal().double() / totals.clamp(min=1)
-    present = totals.nonzero()[:, 0]
+    measures = ClassMeasures.of(counts)
+    accuracies, present = measures.recall, measures.support.nonzero()[:, 0]
     lowest = float(accuracies[present].min())
     marked = lowest < float(accuracies[present].max())
 
     def rows(indices: list[int]) -> list[str]:
         worst = [marked and float(accuracies[index]) == lowest for index in indices]
-        return [_class_row(scores.classes, counts, *row, things) for row in zip(indices, worst, strict=True)]
+        return [_class_row(scores.classes, counts, measures, *row, things) for row in zip(indices, worst, strict=True)]
 
-    head = ("class", "accuracy", "correct", "most often predicted as")
-    whole = page.table(
-        f"{things.part.capitalize()} accuracy per class", head, rows(list(range(len(counts)))), kind="classes"
-    )
+    head = ("class", "accuracy (recall)", "precision", "F1", "correct", "most often predicted as")
+    caption, means = f"{things.part.capitalize()} accuracy per class", _mean_rows(measures, things)
+    whole = page.table(caption, head, rows(list(range(len(counts)))), means, kind="classes")
     if len(counts) <= _LISTED:
         return page.section("Classes", whole)
     worst = present[accuracies[present].argsort(stable=True)[:_WORST]].tolist()
-    html = page.table(
-        f"The {len(worst)} classes with the lowest {things.part} accuracy", head, rows(worst), kind="classes"
-    )
+    caption = f"The {len(worst)} classes with the lowest {things.part} accuracy"
+    html = page.table(caption, head, rows(worst), means, kind="classes")
     return page.section("Classes", html + page.folded(f"All {len(counts):,} classes", whole))
 
 
-def _class_row(classes: tuple[str, ...], counts: Tensor, index: int, worst: bool, things: Things) -> str:
+def _mean_rows(measures: ClassMeasures, things: Things) -> list[str]:
+    """Return the rows of the means over the classes."""
+    return [
+        page.row(
+            f"{name} mean",
+            percent(getattr(measures, f"recall_{kind}")),
+            percent(getattr(measures, f"precision_{kind}")),
+            percent(getattr(measures, f"f1_{kind}")),
+            "",
+            note,
+        )
+        for name, kind, note in (
+            ("macro", "macro", "every class counts the same"),
+            ("weighted", "weighted", f"every {things.name} counts the same"),
+        )
+    ]
+
+
+def _class_row(
+    classes: tuple[str, ...], counts: Tensor, measures: ClassMeasures, index: int, worst: bool, things: Things
+) -> str:
     total, right = int(counts[index].sum()), int(counts[index, index])
     number = "" if classes[index] == str(index) else f"<small>{index}</small> "
     name = f"{number}{page.escape(classes[index])}" + (' <span class="mark">lowest</span>' if worst else "")
     if not total:
-        return page.row(name, f"no {things}s", "0 of 0", "")
+        return page.row(name, f"no {things}s", "", "", "0 of 0", "")
     bar = f'<span class="bar"><i style="width:{100 * right / total:.1f}%"></i></span> {percent(right / total)}'
     wrong = counts[index].clone()
     wrong[index] = 0
     other = int(wrong.argmax())
     confused = f"{page.escape(classes[other])} ({int(wrong[other]):,})" if wrong[other] else ""
-    return page.row(name, bar, f"{right:,} of {total:,}", confused, kind="worst" if worst else "")
+    precision = percent(float(measures.precision[index])) if measures.predicted[index] else "never predicted"
+    f1 = percent(float(measures.f1[index]))
+    return page.row(name, bar, precision, f1, f"{right:,} of {total:,}", confused, kind="worst" if worst else "")
 
 
 def errors_section(scores: Scores, images: Images) -> str:

@@ -6,6 +6,7 @@ from patchword.analysis.cost import count
 from patchword.data.image.images import Images
 from patchword.layers import Model
 from patchword.objectives.metrics.classification import Scores
+from patchword.objectives.metrics.quality import Quality
 from patchword.recipes.image.evaluation import ImageEvaluation
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.run import Run
@@ -27,21 +28,25 @@ from patchword.reports.run.parts import (
     run_tiles,
     training_summary,
 )
+from patchword.reports.run.quality_sections import calibration_section, result_section, threshold_section
 
 
 def image_report(run: Run, found: ImageEvaluation) -> str:
     """Return the report of a run on images as HTML."""
-    return report(run, found.scores, found.images, found.model)
+    return report(run, found.quality, found.images, found.model)
 
 
-def report(run: Run, scores: Scores, images: Images, model: Model) -> str:
+def report(run: Run, quality: Quality, images: Images, model: Model) -> str:
     """Return the report of an image classifier as HTML."""
-    recipe, metrics = run.image_recipe(), run.metrics()
+    recipe, metrics, scores = run.image_recipe(), run.metrics(), quality.scores
     sections = [
+        result_section(quality),
         curves_section(metrics, _note(recipe)),
         confusion_section(scores),
         class_section(scores),
+        threshold_section(quality),
         errors_section(scores, images),
+        calibration_section(quality),
         attention_section(model, scores, images),
         robustness_section(run, model, images),
         sharpness_section(run),

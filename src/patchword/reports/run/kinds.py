@@ -17,7 +17,7 @@ from patchword.reports.run.elmo import elmo_report
 from patchword.reports.run.frozen_vectors import vectors_report
 from patchword.reports.run.image import image_report
 from patchword.reports.run.image_pretraining import image_pretraining_report
-from patchword.reports.run.result_lines import held_out_lines, text_lines, vectors_lines
+from patchword.reports.run.result_lines import held_out_lines, image_lines, text_lines, vectors_lines
 from patchword.reports.run.segmentation import segmentation_report
 from patchword.reports.run.text.pretraining import pretraining_report
 from patchword.reports.run.text.text import text_report
@@ -41,7 +41,7 @@ class KindReport:
 
 REPORTS: Mapping[str, KindReport] = MappingProxyType(
     {
-        "images": KindReport(image_report),
+        "images": KindReport(image_report, image_lines),
         "text": KindReport(text_report, text_lines),
         "pretraining": KindReport(pretraining_report, held_out_lines),
         "over-vectors": KindReport(vectors_report, vectors_lines),

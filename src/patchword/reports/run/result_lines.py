@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 
 from patchword.recipes.elmo.evaluation import ElmoEvaluation
+from patchword.recipes.image.evaluation import ImageEvaluation
 from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.vectors.evaluation import VectorsEvaluation
 from patchword.reports.plots.numbers import measured, named
+from patchword.reports.run.quality_lines import quality_lines
 
 _MOST = 32  # lines of classes
+
+
+def image_lines(found: ImageEvaluation) -> Sequence[str]:
+    return [*found.lines(), *quality_lines("Test", found.quality)]
 
 
 def text_lines(found: TextEvaluation) -> Sequence[str]:
@@ -22,6 +28,7 @@ def text_lines(found: TextEvaluation) -> Sequence[str]:
         if name == "accuracy" and scores is not None:
             continue  # the lines above have it, for all texts and per class
         lines.append(_line(part, name, value, scores.classes[1] if name == "f1" and scores is not None else ""))
+    lines += quality_lines(part, found.quality, found.judged.measures) if found.quality else []
     lines += found.compression.lines() if found.compression else []
     if found.part == "validation":
         lines.append("(the best epoch was chosen on these same texts; set test=FILE for an independent test)")

@@ -42,15 +42,19 @@ def may_be_unanswered(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model and its recipe. top: how many classes or answers to return. empty: whether "" is a valid answer."""
+    """A model and its recipe. top: how many classes or answers to return. empty: whether "" is a valid answer.
+
+    temperature: the logits of classes are divided by it.
+    """
 
     reader: Reader
     recipe: TextRecipe
     top: int = 3
     empty: bool = False
+    temperature: float = 1.0
 
     def answers(self, asked: Sequence[TextInput], advance: Advance = ignore_progress) -> Iterator[TextAnswer]:
         """Yield the predictions in the order of the inputs."""
-        spec, options = task_spec_of(self.recipe), AnswerOptions(self.top, self.empty)
+        spec, options = task_spec_of(self.recipe), AnswerOptions(self.top, self.empty, self.temperature)
         for group in grouped(asked, lambda one: len(one.text)):
             yield from spec.answers(self.reader, group, options, advance)

@@ -57,7 +57,7 @@ class ClassTask(TableTask):
         return ClassSet(rows, examples, truth, labels, metrics, weights, self.recipe.label_smoothing)
 
     def answer(self, scores: Tensor, names: Labels, options: AnswerOptions) -> TextAnswer:
-        best = scores.softmax(-1).topk(min(options.top, len(names)))
+        best = (scores / options.temperature).softmax(-1).topk(min(options.top, len(names)))
         return ClassAnswer(tuple(zip((names[k] for k in best.indices.tolist()), best.values.tolist(), strict=True)))
 
 

@@ -33,10 +33,14 @@ IN_WINDOWS = (
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """Options of predictions. top: how many classes or spans to return. empty: True if "" is a valid answer."""
+    """Options of predictions. top: how many classes or spans to return. empty: True if "" is a valid answer.
+
+    temperature: the logits of classes are divided by it; 1 gives the probabilities as trained.
+    """
 
     top: int = 3
     empty: bool = False
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True)

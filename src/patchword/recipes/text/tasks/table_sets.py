@@ -59,7 +59,8 @@ class ClassSet(TableSet):
 
     def scores(self, judged: Judged) -> Scores:
         best = judged.answers.max(-1)
-        return Scores(judged.loss, self.truth, best.indices, best.values, self.labels)
+        logits = judged.answers.clamp(min=torch.finfo(torch.float32).tiny).log()
+        return Scores(judged.loss, self.truth, best.indices, best.values, self.labels, logits)
 
 
 @dataclass(frozen=True)

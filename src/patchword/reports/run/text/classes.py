@@ -1,11 +1,13 @@
 """Results of a text classifier."""
 
 from patchword.objectives.metrics.classification import Scores
+from patchword.objectives.metrics.quality import Quality
 from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 from patchword.reports.run.class_results import Things, class_section, confusion_section
+from patchword.reports.run.quality_sections import calibration_section, threshold_section
 from patchword.reports.run.text import attention as text_attention
 from patchword.reports.run.text.values import shown
 
@@ -14,11 +16,13 @@ _ERRORS = 12
 
 def class_sections(found: TextEvaluation, texts: ClassSet, scores: Scores) -> list[str]:
     """Return the sections on the confusion matrix, the classes and the errors."""
-    things = Things("text", found.part)
+    things, quality = Things("text", found.part), found.quality or Quality(scores)
     return [
         confusion_section(scores, things),
         class_section(scores, things),
+        threshold_section(quality, things),
         _errors(found, texts, scores),
+        calibration_section(quality, things),
     ]
 
 

@@ -27,6 +27,7 @@ from patchword.reports.run.parts import (
     run_tiles,
     training_summary,
 )
+from patchword.reports.run.quality_sections import measure_rows
 from patchword.reports.run.text.answers import answer_sections
 from patchword.reports.run.text.classes import class_sections
 from patchword.reports.run.text.lengths import texts_section
@@ -40,8 +41,8 @@ def text_report(run: Run, found: TextEvaluation) -> str:
     model, cost = found.model, count(found.model.card)
     loss = task_spec_of(recipe).loss
     sections = [
-        curves_section(metrics, _note(recipe), found.metric, loss),
         _measures(found, recipe),
+        curves_section(metrics, _note(recipe), found.metric, loss),
         *([_compression(found.compression)] if found.compression else []),
         *_task_sections(found),
         texts_section(run, recipe, found),
@@ -95,13 +96,18 @@ def _of(found: TextEvaluation, recipe: TextRecipe) -> str:
 
 
 def _measures(found: TextEvaluation, recipe: TextRecipe) -> str:
-    rows = [page.row(page.escape(named(name)), measured(name, value)) for name, value in found.judged.measures.items()]
-    rows.append(page.row("loss", f"{found.judged.loss:.4f}"))
-    html = page.table(f"On the {found.part} texts", ("measure", "value"), rows, kind="measures")
+    html = page.table(f"On the {found.part} texts", ("measure", "value", ""), _rows(found), kind="measures")
     note = f"The best epoch was chosen by the {page.escape(named(found.metric))} on the validation texts."
     if found.part == "validation":
         note += " These are the same texts" + ("." if recipe.glue else ": set test=FILE for a result on other texts.")
     return page.section("Result", html + page.paragraph(note, "note"))
+
+
+def _rows(found: TextEvaluation) -> list[str]:
+    known = {**found.judged.measures, "loss": found.judged.loss}
+    if found.quality is not None:
+        return measure_rows(found.quality, known)
+    return [page.row(page.escape(named(name)), measured(name, value), "") for name, value in known.items()]
 
 
 def _compression(small: Compression) -> str:
