@@ -56,17 +56,28 @@ class DataError(UserError):
         super().__init__(what, hint="\n".join(fault_lines(faults)))
 
 
+@dataclass(frozen=True)
+class SkipRule:
+    """Faulty samples are skipped, see `patchword.data.skipping`.
+
+    most: the largest fraction of a file or data split that is skipped. hint: how the user raises it.
+    """
+
+    most: float = 0.05
+    hint: str = ""
+
+
 @dataclass
 class FaultReport:
     """The faults found so far.
 
-    doubts: warnings, which raise nothing. skips: a few faulty samples are skipped, see `patchword.data.skipping`;
-    skipped: those samples.
+    doubts: warnings, which raise nothing. rule: which faulty samples are skipped; None: each is a fault. skipped: those
+    that are skipped.
     """
 
     faults: list[Fault] = field(default_factory=list)
     doubts: list[Fault] = field(default_factory=list)
-    skips: bool = False
+    rule: SkipRule | None = None
     skipped: list[Fault] = field(default_factory=list)
 
     def add(self, error: UserError, kind: str = "") -> None:
@@ -96,15 +107,15 @@ _current: ContextVar[FaultReport | None] = ContextVar("report", default=None)
 
 
 @contextmanager
-def collect_faults(skip: bool = False) -> Iterator[FaultReport]:
+def collect_faults(rule: SkipRule | None = None) -> Iterator[FaultReport]:
     """Collect the faults reported inside the block and raise them at its end; a nested report joins the outer one.
 
-    skip: a few faulty samples, such as an image that cannot be read, are skipped and are no faults.
+    rule: a few faulty samples, such as an image that cannot be read, are skipped and are no faults.
     """
     if (outer := _current.get()) is not None:
         yield outer
         return
-    report = FaultReport(skips=skip)
+    report = FaultReport(rule=rule)
     token = _current.set(report)
     try:
         yield report
@@ -148,7 +159,7 @@ def is_collecting() -> bool:
 def skipping_report() -> FaultReport | None:
     """Return the current report if it skips faulty samples, else None."""
     report = _current.get()
-    return report if report is not None and report.skips else None
+    return report if report is not None and report.rule is not None else None
 
 
 def fault_lines(faults: Iterable[Fault], most: int | None = SHOWN) -> list[str]:

@@ -1,19 +1,20 @@
 """Faulty samples, such as an image that cannot be read or a row with an empty cell.
 
-Inside `collect_faults(skip=True)`, which training and evaluation use, a few faulty samples are skipped. They are faults
-if they are too many or if a class has no other samples. Elsewhere, as in `patchword data check`, each one is a fault.
+Inside `collect_faults(SkipRule())`, as in training and evaluation, a few faulty samples are skipped. They are faults if
+they are too many or if a class has no other samples. Elsewhere, as in `patchword data check`, each one is a fault.
+Which samples are skipped is decided once, before the first step, so it depends on the files alone.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from patchword.core.errors import UserError
-from patchword.data.faults import Fault, collect_faults, fault_lines, report_fault, skipping_report
+from patchword.data.faults import Fault, SkipRule, collect_faults, fault_lines, report_fault, skipping_report
 
-MOST_SKIPPED = 0.05  # of the samples of a file or of a data split; a single one is always skipped
 SHOWN = 5  # skipped samples of each kind that a warning names
+_RECORDED = 1000  # skipped samples that the record of a run names
 P = ParamSpec("P")
 Found = TypeVar("Found")
 
@@ -41,17 +42,18 @@ class FaultySamples:
     def finish(self, labels: Iterable[str]) -> None:
         """Skip the faulty samples, or report them as faults. labels: the class of every sample, faulty or not."""
         report = skipping_report()
-        if report is None or not self.found:
+        if report is None or report.rule is None or not self.found:
             return
         known = Counter(labels)
         total, count = sum(known.values()), len(self.found)
         lost = Counter(label for _, label in self.found if label.casefold() not in ("", "nan"))
         classes = [label for label, n in lost.items() if n == known[label] and (self.training or n > 1)]
         faults = [fault for fault, _ in self.found]
-        if count <= max(1, MOST_SKIPPED * total) and not classes:
+        if count <= max(1, report.rule.most * total) and not classes:
             report.skipped += faults
             return
-        reason = f"{count:,} of {total:,} {self.unit} are faulty; at most {MOST_SKIPPED:.0%} are skipped"
+        reason = f"{count:,} of {total:,} {self.unit} are faulty; at most {report.rule.most:.0%} are skipped"
+        reason += f" ({report.rule.hint})" if report.rule.hint else ""
         if classes:
             reason = f"no {self.unit} of the class {classes[0]!r} are left"
         report.faults += [_with_reason(fault, f"{self.where}: {reason}") for fault in faults]
@@ -64,15 +66,32 @@ def _with_reason(fault: Fault, reason: str) -> Fault:
     return Fault(fault.kind, UserError(error.what, expected=error.expected, got=error.got, hint=hint))
 
 
+def skipped_record(skipped: Sequence[Fault]) -> dict[str, Any]:
+    """Return the skipped samples of all splits for data.json: how many, and the names of the first of them."""
+    return {"skipped": {"count": len(skipped), "names": [fault.line for fault in skipped[:_RECORDED]]}}
+
+
 def skipped_lines(skipped: Sequence[Fault]) -> list[str]:
     """Return a warning that names the first of the skipped samples of each kind."""
     lines = fault_lines(skipped, SHOWN)
     return [line if line.startswith(" ") else f"warning: skipped: {line}" for line in lines]
 
 
+def left_out(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the lines that name skipped samples for evaluation.json; nothing if there are none."""
+    return {"skipped": list(lines)} if lines else {}
+
+
 def read_usable(work: Callable[P, Found], *arguments: P.args, **named: P.kwargs) -> tuple[Found, Sequence[Fault]]:
     """Return the result of a function that reads samples, and the faulty samples that it skipped."""
+    return read_with(SkipRule(), work, *arguments, **named)
+
+
+def read_with(
+    rule: SkipRule | None, work: Callable[P, Found], *arguments: P.args, **named: P.kwargs
+) -> tuple[Found, Sequence[Fault]]:
+    """Do the same with this rule; without one, a faulty sample is an error."""
     found: list[Found] = []
-    with collect_faults(skip=True) as report:
+    with collect_faults(rule) as report:
         found.append(work(*arguments, **named))
     return found[0], report.skipped

@@ -23,7 +23,7 @@ from patchword.data.image.batches import Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.named_datasets import open_source
 from patchword.data.randomness import order
-from patchword.data.skipping import read_usable
+from patchword.data.skipping import read_with
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
@@ -86,8 +86,8 @@ def open_run(run: Run, asked: SampleOptions) -> Opened:
 def _images(run: Run, recipe: ImageRecipe, asked: SampleOptions) -> Opened:
     device = pick_device(asked.device)
     model = _plain(run.model().to(device), run)
-    source, format = read_usable(open_source, recipe.data)[0], ImageFormat.of(model.card)
-    read, _ = read_usable(source.read, "train", format)
+    source, format = read_with(recipe.skip_rule(), open_source, recipe.data)[0], ImageFormat.of(model.card)
+    read, _ = read_with(recipe.skip_rule(), source.read, "train", format)
     train, _ = split(source, read.with_classes(model.card.labels), recipe, format)
     _check_data(run, {"samples": len(train), "fingerprint": train.fingerprint()})
     chosen = order(asked.seed, 0, len(train))[: asked.samples].sort().values

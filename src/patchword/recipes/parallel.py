@@ -1,5 +1,6 @@
 """Checks that a recipe can run on several processes, before any data is read."""
 
+import hashlib
 from typing import Any
 
 from patchword.core.errors import UserError
@@ -36,3 +37,24 @@ def check_group(recipe: Recipe, group: SingleProcess) -> None:
     }
     for reason in (name for name, present in reasons.items() if present):
         raise UserError(f"sharding=full does not support {reason}", expected="sharding=none")
+
+
+def samples_of(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of data.json that a resumed run and all processes must have in common.
+
+    The skipped samples may be of other splits, and older runs have no record of them.
+    """
+    return {name: value for name, value in data.items() if name != "skipped"}
+
+
+def check_agreement(data: dict[str, Any], group: SingleProcess) -> None:
+    """Raise an error on all processes if they read different training samples, e.g. if one could not read a file."""
+    digest = hashlib.sha256(repr(sorted(samples_of(data).items())).encode()).digest()
+    bits = [bool(byte >> place & 1) for byte in digest[:8] for place in range(8)]
+    reduced = group.any_rank(*bits, *(not bit for bit in bits))
+    if any(one and other for one, other in zip(reduced[: len(bits)], reduced[len(bits) :], strict=True)):
+        raise UserError(
+            f"the processes of the run read different training samples of {data['name']}",
+            expected=f"the same {data['samples']} samples on all of them",
+            hint="a file may be damaged or missing on one machine: `patchword data check` names it",
+        )

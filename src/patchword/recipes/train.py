@@ -15,7 +15,7 @@ from patchword.data.randomness import step_seed
 from patchword.fusion.compile import compile
 from patchword.layers.activation_checkpointing import checkpoint_activations
 from patchword.recipes.kinds import kind_of
-from patchword.recipes.parallel import check_group
+from patchword.recipes.parallel import check_agreement, check_group, samples_of
 from patchword.recipes.resume import report_cost, resumable, resume_loop
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import CHANGEABLE, Recipe
@@ -79,6 +79,8 @@ def train(
         console = console if group.is_main else Console(quiet=True)
         check_group(recipe, group)
         task = build_task(recipe, console)
+        if group.size > 1:
+            check_agreement(task.fingerprint(), group)
         if recipe.activation_checkpointing is not False:
             checkpoint_activations(
                 task.model, None if recipe.activation_checkpointing is True else recipe.activation_checkpointing
@@ -117,7 +119,7 @@ def build_task(recipe: Recipe, console: Console) -> Task:
 def check_data(now: dict[str, Any], folder: Path) -> None:
     """Write which training samples a run uses; raise an error if a resumed run began with others."""
     before = read_json(folder / "data.json") if (folder / "data.json").is_file() else now
-    if before != now:
+    if samples_of(before) != samples_of(now):
         raise UserError(
             f"the training samples of {now['name']} have changed since the run {folder} was started",
             expected=f"the same {before.get('samples')} samples",

@@ -309,6 +309,8 @@ def test_an_image_that_cannot_be_read_does_not_lose_the_others(command, trained)
     code, output, _ = command(*words, "--csv", "out.csv", "--top", 2)
     assert code == 0
     assert "note: no prediction: cannot read the image broken.png" in output
+    assert re.search(r"^1 of \d skipped$", output, re.MULTILINE)
+    assert "cannot read the image broken.png" in command(*words, "--on-broken", "stop")[2]
     assert "2 answers in out.csv" in output
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
     assert [row["path"] for row in rows] == ["a.png", "broken.png", "b.png"]

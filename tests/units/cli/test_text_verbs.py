@@ -217,7 +217,7 @@ def test_a_pair_of_texts(command, run, refused, tokenizer):
         assert (found["pair"], found["probability"]) == ("A dog ran", pytest.approx(share, abs=1e-5))
     assert "expected one text and --pair" in refused("predict", folder, TEXTS[0])
     Path("b.txt").write_text("one\ttwo\nalone\n")
-    assert "b.txt, line 2: there is no second text" in refused("predict", folder, "b.txt")
+    assert "b.txt, line 2: there is no second text" in refused("predict", folder, "b.txt", "--on-broken", "stop")
 
 
 def test_a_file_of_glue_is_read_as_it_is_written(command, run):
@@ -353,18 +353,43 @@ def test_bad_input_is_one_error_with_its_place(run, refused):
     Path("a.csv").write_text("text,label\nx,y\n")
     assert "a.csv, line 1: there is no column 'review'" in refused("predict", folder, "a.csv")
     Path("b.csv").write_text("review,label\nx,y\n  ,z\n")
-    output = refused("predict", folder, "b.csv", "--csv", "out.csv")
+    output = refused("predict", folder, "b.csv", "--csv", "out.csv", "--on-broken", "stop")
     assert "b.csv, line 3, column 'review': the text is empty" in output
     Path("c.txt").write_bytes(b"fine\nbro\xffken\n")
     assert "c.txt, line 2, byte 4: this is not UTF-8" in refused("predict", folder, "c.txt", "--jsonl", "out.jsonl")
     Path("d.txt").write_text("one\n\nthree\n")
-    assert "d.txt, line 2: the text is empty" in refused("predict", folder, "d.txt")
+    assert "d.txt, line 2: the text is empty" in refused("predict", folder, "d.txt", "--on-broken", "stop")
     assert "there is no file e.csv" in refused("predict", folder, "e.csv")
     assert "the command line: the text is empty" in refused("predict", folder, "")
     assert "reads single texts" in refused("predict", folder, "x", "--pair", "y")
     assert "answers no questions" in refused("predict", folder, "x", "--question", "y")
     Path("folder").mkdir()
     assert "cannot write folder" in refused("predict", folder, "x", "--csv", "folder")
+
+
+def test_rows_that_cannot_be_read_have_an_error_and_the_others_an_answer(run, command, refused):
+    folder = run("classes", ("bad", "good"), text="review")
+    Path("rows.csv").write_text("id,review\n1,fine\n2,\n3,one,two\n4,good\n")
+    code, output, _ = command("predict", folder, "rows.csv", "--csv", "out.csv")
+    assert code == 0
+    assert "2 answers in out.csv" in output
+    assert "2 of 4 skipped" in output
+    with Path("out.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["line"] for row in found] == ["2", "3", "4", "5"]
+    assert [bool(row["label"]) for row in found] == [True, False, False, True]
+    assert "line 3, column 'review': the text is empty" in found[1]["error"]
+    assert "line 4: the row is too long" in found[2]["error"]
+    assert found[0]["error"] == found[3]["error"] == ""
+    assert found[3]["id"] == "4"
+    Path("rows.jsonl").write_text('{"review": "fine", "id": 1}\n{broken\n')
+    assert "1 of 2 skipped" in command("predict", folder, "rows.jsonl", "--csv", "out.csv")[1]
+    Path("lines.txt").write_text("one\n\nthree\n")
+    _, output, complaint = command("predict", folder, "lines.txt", "--json")
+    assert [("label" in record, "error" in record) for record in records(output)] == [(1, 0), (0, 1), (1, 0)]
+    assert "1 of 3 skipped" in complaint
+    Path("none.csv").write_text('review\n" "\n')
+    assert "line 2, column 'review': the text is empty" in refused("predict", folder, "none.csv")
 
 
 def test_broken_bytes_that_are_piped_in_are_named(run, refused, monkeypatch):

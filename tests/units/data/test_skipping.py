@@ -8,8 +8,8 @@ import torch
 from rich.console import Console
 
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
-from patchword.data.faults import DataError, collect_faults
+from patchword.core.files import read_json, write_json
+from patchword.data.faults import DataError, SkipRule, collect_faults
 from patchword.data.image import images
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.named_datasets import open_source
@@ -20,9 +20,14 @@ from patchword.recipes import find_recipe
 from patchword.recipes.checking import check_data
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.image.recipe import ImageRecipe
+from patchword.recipes.parallel import check_agreement
 from patchword.recipes.run import Run
+from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.train import build_task, train
+from patchword.reports import write_report
+from patchword.training.parallel.process_group import SingleProcess
 from support.material import silent, write_classes
 
 FORMAT = ImageFormat(8, 1)
@@ -55,7 +60,7 @@ def table(*rows: str, good: int = 40, name: str = "texts.csv") -> Path:
 
 def finish(faulty: int, total: int, labels: str = "", training: bool = True) -> list[str]:
     """Return the lines of the skipped samples. labels: of the faulty samples."""
-    with collect_faults(skip=True) as report:
+    with collect_faults(SkipRule()) as report:
         samples = FaultySamples("photos", "images", training)
         for number in range(faulty):
             samples.add(UserError(f"{number}.png is broken", hint="fix it"), "broken", labels[number : number + 1])
@@ -207,3 +212,66 @@ def test_a_text_run_skips_rows_of_all_files():
     assert "test.csv, line 42" in evaluate(Run(Path("runs/t")), "cpu").lines()[1]
     with pytest.raises(DataError, match="3 faults"):
         check_data(TextRecipe(train="texts.csv", test="test.csv"))
+
+
+def test_a_run_stops_at_a_broken_sample_if_asked_to():
+    split_photos()
+    broken("train/cat/1.png")
+    recipe = find_recipe("image-folder-vit").with_settings([*TINY, "on_broken=stop"])
+    with pytest.raises(UserError, match=r"cannot read the image .*train/cat/1\.png"):
+        train(recipe, Path("runs/a"), silent())
+    assert not Path("runs/a").exists()
+    table(",x")
+    with pytest.raises(UserError, match="line 42, column 'text': the text is empty"):
+        read_parts(task_spec_of(TextRecipe(train="texts.csv", on_broken="stop")))
+
+
+def test_the_limit_is_a_field_and_the_run_records_what_it_skipped():
+    split_photos()
+    broken(*(f"train/cat/{number}.png" for number in range(4)))
+    recipe = find_recipe("image-folder-vit").with_settings(TINY)
+    with pytest.raises(DataError, match=r"4 of 60 images are faulty; at most 5% are skipped \(max_broken="):
+        train(recipe, Path("runs/a"), silent())
+    assert train(recipe.with_settings(["max_broken=0.1"]), Path("runs/a"), silent())
+    data = read_json(Path("runs/a/data.json"))
+    assert data["samples"] == 56
+    assert data["skipped"]["count"] == 4
+    assert all(f"train/cat/{number}.png" in name for number, name in enumerate(data["skipped"]["names"]))
+    run = Run(Path("runs/a"))
+    page = write_report(run, evaluate(run, "cpu")).read_text(encoding="utf-8")
+    assert "4 broken samples of all splits were left out" in page
+    assert "train/cat/3.png" in page
+
+
+def test_a_run_of_an_earlier_version_has_no_record_of_skipped_samples_and_resumes():
+    split_photos()
+    recipe = find_recipe("image-folder-vit").with_settings(TINY)
+    assert train(recipe, Path("runs/a"), silent())
+    data = read_json(Path("runs/a/data.json"))
+    write_json(Path("runs/a/data.json"), {name: value for name, value in data.items() if name != "skipped"})
+    assert train(recipe, Path("runs/a"), silent(), resume=True)
+
+
+class Recorder(SingleProcess):
+    def any_rank(self, *flags: bool) -> tuple[bool, ...]:
+        self.flags = flags
+        return flags
+
+
+class OneOfTwo(SingleProcess):
+    """A process that knows the flags of the other one, which has read these data."""
+
+    def __init__(self, other: dict[str, object]) -> None:
+        self.other = other
+
+    def any_rank(self, *flags: bool) -> tuple[bool, ...]:
+        theirs = Recorder()
+        check_agreement(self.other, theirs)
+        return tuple(one or other for one, other in zip(flags, theirs.flags, strict=True))
+
+
+def test_processes_that_read_different_samples_do_not_train():
+    data = {"name": "photos", "samples": 59, "fingerprint": "a"}
+    check_agreement({**data, "skipped": {"count": 1}}, OneOfTwo({**data, "skipped": {"count": 2}}))
+    with pytest.raises(UserError, match="read different training samples of photos"):
+        check_agreement(data, OneOfTwo({**data, "fingerprint": "b"}))

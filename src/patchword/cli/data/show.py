@@ -105,18 +105,18 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
 
     from patchword.data.image.batches import Batches
     from patchword.data.image.named_datasets import open_source
-    from patchword.data.skipping import read_usable, skipped_lines
+    from patchword.data.skipping import read_with, skipped_lines
     from patchword.recipes.image.model import plan_image_model
     from patchword.recipes.image.task import measured, split
 
     with console().status(f"reading {recipe.data}") as status:
-        source, _ = read_usable(open_source, recipe.data)
+        source, _ = read_with(recipe.skip_rule(), open_source, recipe.data)
         plan = plan_image_model(recipe.model, source)
 
         def report(done: int, of: int) -> None:
             status.update(f"reading {recipe.data}: {done:,} of {of:,} images")
 
-        images, skipped = read_usable(source.read, "train", plan.format, report)
+        images, skipped = read_with(recipe.skip_rule(), source.read, "train", plan.format, report)
         train, _ = split(source, images, recipe, plan.format)
     for line in skipped_lines(skipped):
         console().print(line, highlight=False, markup=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from patchword.recipes.text.inference.answers import TextAnswer
+    from patchword.recipes.text.inference.answers import NoAnswer, TextAnswer
     from patchword.recipes.text.inference.input import TextInput
     from patchword.recipes.text.inference.reader import Reader
 
@@ -27,7 +27,7 @@ class Answers:
     def __init__(
         self,
         asked: "Sequence[TextInput]",
-        answers: "Sequence[TextAnswer]",
+        answers: "Sequence[TextAnswer | NoAnswer]",
         asked_as: Sequence[str],
         others: Mapping[str, Mapping[int, Mapping[str, Any]]],
     ) -> None:
@@ -71,7 +71,10 @@ class Answers:
             if path:
                 with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
                     file.writelines(lines())
-                out.print(f"{counted(len(self.answers), 'answer')} in {path}", highlight=False, markup=False)
+                out.print(f"{counted(self._answered(), 'answer')} in {path}", highlight=False, markup=False)
+
+    def _answered(self) -> int:
+        return sum(one.error is None for one in self.asked)
 
     def _csv_rows(self) -> Iterator[dict[str, Any]]:
         for number, (one, answer) in enumerate(self._pairs(), 1):
@@ -85,14 +88,14 @@ class Answers:
         kept = {f"given_{name}" if name in record else name: cell for name, cell in others.items()}
         return one.place | kept | record
 
-    def _pairs(self) -> "Iterator[tuple[TextInput, TextAnswer]]":
+    def _pairs(self) -> "Iterator[tuple[TextInput, TextAnswer | NoAnswer]]":
         return zip(self.asked, self.answers, strict=True)
 
     def _head(self, one: "TextInput") -> dict[str, Any]:
         inputs = {"text": one.text, "pair": one.pair, "question": one.pair}
         return one.place | {name: inputs[name] for name in self.asked_as if inputs[name] is not None}
 
-    def _rows(self, one: "TextInput", answer: "TextAnswer") -> list[dict[str, str]]:
+    def _rows(self, one: "TextInput", answer: "TextAnswer | NoAnswer") -> list[dict[str, str]]:
         """The input is shown in the first row of its prediction."""
         first, *others = answer.cells()
         return [self._shown(one) | first, *others]

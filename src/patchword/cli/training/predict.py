@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -80,6 +80,14 @@ def predict(
         bool | None,
         typer.Option("--empty/--no-empty", help="Whether a question may have no answer; by default as in training."),
     ] = None,
+    on_broken: Annotated[
+        Literal["skip", "stop"],
+        typer.Option(
+            "--on-broken",
+            help="Of images and rows that cannot be read: skip, which predicts the others and gives these an error "
+            "instead, or stop.",
+        ),
+    ] = "skip",
     calibrated: Annotated[
         bool,
         typer.Option("--calibrated", help="Of a classifier: scale the probabilities by the run's fitted temperature."),
@@ -133,14 +141,16 @@ def predict(
         kept = as_json or to is not None or jsonl is not None
         opened = TextEngine.open(model, device, precision)
         engine = opened.calibrated() if calibrated else opened
-        answers = _texts(engine, inputs or (), TypedOptions(text, pair, question), top, empty, kept)
+        answers = _texts(engine, inputs or (), TypedOptions(text, pair, question), top, empty, kept, on_broken)
         if as_json:
             for line in answers.json_lines():
                 typer.echo(line, nl=False)
         answers.write(to, jsonl, messages(as_json))
         if not (as_json or to or jsonl):
             answers.print(console())
+        report_skipped([str(one.error) for one in answers.asked if one.error], len(answers.asked), as_json)
         return
+    from patchword.core.errors import UserError
     from patchword.pipelines.answering import classify_images
     from patchword.pipelines.image_inputs import list_images
     from patchword.pipelines.images import ImageEngine
@@ -149,9 +159,12 @@ def predict(
     found = trained_model(Path(model))
     images = list_images(inputs or [])
     classifier = ImageEngine.of(found, device, precision, model, _folder(model))
-    _output_images(
-        classify_images(classifier.calibrated() if calibrated else classifier, images, top), to, jsonl, as_json
-    )
+    answers = classify_images(classifier.calibrated() if calibrated else classifier, images, top)
+    errors = [answer.error for answer in answers if answer.error]
+    if errors and on_broken == "stop":
+        raise UserError(errors[0], hint="--on-broken skip predicts the others")
+    _output_images(answers, to, jsonl, as_json)
+    report_skipped(errors, len(answers), as_json)
 
 
 def _refuse_options(model: str, options: Mapping[str, object], kind: str) -> None:
@@ -196,20 +209,46 @@ def _folder(model: str) -> Path:
 
 
 def _texts(
-    engine: "TextEngine", inputs: Sequence[str], words: "TypedOptions", top: int, empty: bool | None, kept: bool
+    engine: "TextEngine",
+    inputs: Sequence[str],
+    words: "TypedOptions",
+    top: int,
+    empty: bool | None,
+    kept: bool,
+    on_broken: str,
 ) -> Answers:
-    """Predict for texts. kept: True if the output is a file or JSON, which repeats the other columns of a table."""
+    """Predict for texts. kept: True if the output is a file or JSON, which repeats the other columns of a table.
+
+    A row that cannot be read has an error in the place of its answer, unless no row can be read.
+    """
     from patchword.cli.text.columns import others_of
+    from patchword.recipes.text.inference.answers import NoAnswer
     from patchword.recipes.text.tasks.all_tasks import task_spec_of
 
     recipe = engine.recipe(paired=bool(words.pair))
     goal = task_spec_of(recipe)
     texts = goal.asked(inputs, words)
-    with progress(len(texts)) as bar:
-        answers = engine.predict(texts, recipe, top, empty, bar)
+    good = [one for one in texts if one.error is None]
+    for error in (one.error for one in texts if one.error is not None and (on_broken == "stop" or not good)):
+        raise error
+    with progress(len(good)) as bar:
+        found = iter(engine.predict(good, recipe, top, empty, bar))
+    answers = [next(found) if one.error is None else NoAnswer(str(one.error).splitlines()[0]) for one in texts]
     report_truncation(engine.reader, recipe.length)
     others = others_of(recipe, texts, words) if kept else {}
     return Answers(texts, answers, goal.asked_as, others)
+
+
+def report_skipped(errors: Sequence[str], total: int, as_json: bool) -> None:
+    """Print how many inputs have no prediction, and name the first of them."""
+    if not errors:
+        return
+    out = messages(as_json)
+    for error in errors[:_SHOWN]:
+        out.print(f"note: no prediction: {error.splitlines()[0]}", highlight=False, markup=False)
+    if len(errors) > _SHOWN:
+        out.print(f"note: and {len(errors) - _SHOWN:,} more without a prediction", highlight=False)
+    out.print(f"{len(errors):,} of {total:,} skipped", highlight=False)
 
 
 def _output_images(answers: "Predictions", to: Path | None, jsonl: Path | None, as_json: bool) -> None:
@@ -220,10 +259,6 @@ def _output_images(answers: "Predictions", to: Path | None, jsonl: Path | None, 
     from patchword.reports.plots.numbers import counted
 
     unreadable = [answer for answer in answers if answer.error]
-    for answer in unreadable[:_SHOWN]:
-        messages(as_json).print(f"note: no prediction: {answer.error}", highlight=False, markup=False)
-    if len(unreadable) > _SHOWN:
-        messages(as_json).print(f"note: and {len(unreadable) - _SHOWN:,} more without a prediction", highlight=False)
     for path, text in ((to, _csv), (jsonl, _json_lines)):
         if path:
             write_text(path, text(answers))

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from patchword.core.work_sharing import SINGLE, WorkSharing
 
+_NAMED = 10  # classes without examples
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -55,6 +57,16 @@ class Scores:
             "classes": list(self.classes),
             "confusion": self.confusion().tolist(),
         }
+
+
+def missing_classes(scores: Scores, things: str) -> list[str]:
+    """Return a line that names the classes without examples; none if every class has some. things: e.g. "images"."""
+    present = scores.labels.bincount(minlength=len(scores.classes)).tolist()
+    missing = [name for name, count in zip(scores.classes, present, strict=True) if not count]
+    if not missing:
+        return []
+    shown = ", ".join(missing[:_NAMED]) + (f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else "")
+    return [f"no {things} of {len(missing):,} of the {len(scores.classes):,} classes: {shown}"]
 
 
 @torch.inference_mode()

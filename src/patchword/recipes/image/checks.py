@@ -10,7 +10,7 @@ from patchword.data.image.images import Images
 from patchword.data.image.sources import ListedSource
 from patchword.data.progress import Progress
 from patchword.data.shards.sharded_images import ShardedImages
-from patchword.data.skipping import read_usable
+from patchword.data.skipping import read_with
 from patchword.recipes.image.recipe import ImageDataRecipe
 from patchword.training.guard.report import SampleNames
 
@@ -30,7 +30,7 @@ def image_names(recipe: ImageDataRecipe, images: Images) -> SampleNames:
     @cache
     def files() -> dict[int, str]:
         try:
-            source, _ = read_usable(recipe.open_data)
+            source, _ = read_with(recipe.skip_rule(), recipe.open_data)
         except UserError:  # the data set was removed; another message reports that
             return {}
         if not isinstance(source, ListedSource):

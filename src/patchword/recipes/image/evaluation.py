@@ -12,11 +12,11 @@ from patchword.data.image.batches import Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
 from patchword.data.image.splits import Part
-from patchword.data.skipping import read_usable, skipped_lines
+from patchword.data.skipping import left_out, read_with, skipped_lines
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.distillation.images import token_accuracies
-from patchword.objectives.metrics.classification import Scores, score
+from patchword.objectives.metrics.classification import Scores, missing_classes, score
 from patchword.objectives.metrics.quality import Fitted, Quality
 from patchword.recipes.calibration import read_fitted
 from patchword.recipes.image.recipe import ImageRecipe
@@ -50,10 +50,11 @@ class ImageEvaluation:
             f"Test Accuracy of the {name.replace('_', ' ')}: {100 * accuracy:.2f}%"
             for name, accuracy in self.tokens.items()
         )
-        return [*self.skipped, *([self.on] if self.on else []), *self.scores.lines(), *lines]
+        on = [self.on, *missing_classes(self.scores, "images")] if self.on else []
+        return [*self.skipped, *on, *self.scores.lines(), *lines]
 
     def summary(self) -> dict[str, Any]:
-        return {**self.scores.summary(), **self.tokens, **self.quality.summary()}
+        return {**self.scores.summary(), **self.tokens, **self.quality.summary(), **left_out(self.skipped)}
 
 
 def read_test_images(recipe: ImageRecipe, card: Card) -> Images:
@@ -64,7 +65,7 @@ def read_test_images(recipe: ImageRecipe, card: Card) -> Images:
 def read_other_images(recipe: ImageRecipe, card: Card) -> tuple[Images, str, Sequence[str]]:
     """Return the test split of other data than the run's, or all its images without one; a description of them, and
     lines that name skipped images."""
-    has_test = read_usable(recipe.open_data)[0].has_test
+    has_test = read_with(recipe.skip_rule(), recipe.open_data)[0].has_test
     images, skipped = _read_skipping(recipe, card, "test" if has_test else "all")
     which = "the test images" if has_test else "all images, since there is no test split"
     return images, f"{images.name}: {which} ({len(images):,})", skipped
@@ -72,7 +73,7 @@ def read_other_images(recipe: ImageRecipe, card: Card) -> tuple[Images, str, Seq
 
 def _read_skipping(recipe: ImageRecipe, card: Card, part: Part) -> tuple[Images, Sequence[str]]:
     """Return the images of a split, and lines that name those that are skipped because they cannot be read."""
-    images, skipped = read_usable(lambda: recipe.open_data().read(part, ImageFormat.of(card)))
+    images, skipped = read_with(recipe.skip_rule(), lambda: recipe.open_data().read(part, ImageFormat.of(card)))
     return images.with_classes(card.labels), skipped_lines(skipped)
 
 

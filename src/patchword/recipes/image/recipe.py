@@ -12,6 +12,7 @@ from patchword.data.augmentation.presets import PARTS, PRESETS, combine
 from patchword.data.image.named_datasets import DATASETS, open_source
 from patchword.data.image.sources import ImageSource
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
+from patchword.recipes.schema.broken import BrokenSamples
 from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
 
@@ -96,7 +97,7 @@ def augment_fields(value: Any) -> Any:
     raise UserError("recipe field 'augmentation'", expected=expected, got=value)
 
 
-class ImageDataRecipe(Recipe):
+class ImageDataRecipe(BrokenSamples, Recipe):
     """The fields of all recipes that train on images."""
 
     model: Chosen = Field(ModelChoice(name="vit-exercise"), description=MODEL)

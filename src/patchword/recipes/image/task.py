@@ -1,6 +1,6 @@
 """Builds the task of image classification from its recipe."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ from patchword.core.card import Normalization
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.faults import FaultReport, collect_faults
+from patchword.data.faults import Fault, FaultReport, collect_faults
 from patchword.data.image.batches import Batch, Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
 from patchword.data.image.sources import ImageSource
 from patchword.data.image.splits import held_out
 from patchword.data.progress import Progress
-from patchword.data.skipping import read_usable
+from patchword.data.skipping import read_with, skipped_record
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification
@@ -49,6 +49,7 @@ class ImageTask:
     metric: str = "accuracy"
     shapes_change: bool = False
     latest: LatestScores = field(default_factory=LatestScores)
+    skipped: Sequence[Fault] = ()
 
     def steps_per_epoch(self) -> int:
         return self.train.steps_per_epoch()
@@ -71,7 +72,12 @@ class ImageTask:
 
     def fingerprint(self) -> dict[str, Any]:
         images = self.train.images
-        return {"name": images.name, "samples": len(images), "fingerprint": images.fingerprint()}
+        return {
+            "name": images.name,
+            "samples": len(images),
+            "fingerprint": images.fingerprint(),
+            **skipped_record(self.skipped),
+        }
 
 
 def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
@@ -100,6 +106,7 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
         Batches(train, recipe.batch_size, normalization, device).on_device(),
         Batches(validation, EVALUATION_BATCH, normalization, device).on_device(),
         device,
+        skipped=report.skipped,
     )
 
 
@@ -108,7 +115,7 @@ def read_checked(
 ) -> tuple[ImageModelPlan, ImageSource, Images, FaultReport]:
     """Return the model, the source, its training images and a report with skipped images and possible mistakes; raise
     one error that lists all faults of the data."""
-    with collect_faults(skip=True) as report:
+    with collect_faults(recipe.skip_rule()) as report:
         source = recipe.open_data()
         plan = plan_image_model(recipe.model, source)
         images = report.attempt(source.read, "train", plan.format, progress)
@@ -121,7 +128,7 @@ def read_checked(
 def split(source: ImageSource, images: Images, recipe: ImageDataRecipe, format: ImageFormat) -> tuple[Images, Images]:
     """Split the training images from the validation images: those of the source, or some of each class."""
     if source.has_validation:
-        return images, read_usable(source.read, "validation", format)[0].with_classes(images.classes)
+        return images, read_with(recipe.skip_rule(), source.read, "validation", format)[0].with_classes(images.classes)
     aside = held_out(images.labels, images.keys, recipe.validation)
     if not aside.any():
         raise UserError(

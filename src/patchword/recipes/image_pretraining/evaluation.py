@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from patchword.core.device import pick_device
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
-from patchword.data.skipping import read_usable, skipped_lines
+from patchword.data.skipping import read_with, skipped_lines
 from patchword.layers.model import Model
 from patchword.recipes.image_pretraining.model import load_model
 from patchword.recipes.image_pretraining.recipe import ImagePretrainingRecipe
@@ -46,7 +46,7 @@ def evaluate_pretraining(run: RunFolder, recipe: ImagePretrainingRecipe, device:
     target = pick_device(device)
     masked = load_model(run).to(target)
     card = masked.card
-    images, skipped = read_usable(lambda: recipe.open_data().read("test", ImageFormat.of(card)))
+    images, skipped = read_with(recipe.skip_rule(), lambda: recipe.open_data().read("test", ImageFormat.of(card)))
     held = HeldOutImages.of(images, card.normalization, recipe.mask_ratio, target)
     examples = held.examples(masked, _EXAMPLES)
     return ImagePretrainingEvaluation(run.model(), held.measure(masked), images, examples, skipped_lines(skipped))

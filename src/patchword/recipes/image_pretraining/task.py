@@ -1,6 +1,6 @@
 """Builds the task of masked image modelling from its recipe."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ from rich.console import Console
 from patchword.core.device import pick_device, pick_precision, to_device
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
+from patchword.data.faults import Fault
 from patchword.data.image.batches import Batches
 from patchword.data.image.images import Images
 from patchword.data.image.patch_masks import masked_count, training_masks
+from patchword.data.skipping import skipped_record
 from patchword.models import REGISTRY
 from patchword.objectives.masked_image import MaskedImageModel, MaskedPixels
 from patchword.recipes.image.model import ImageModelPlan
@@ -40,6 +42,7 @@ class ImagePretrainingTask:
     unit: str = "images"
     metric: str = METRIC
     shapes_change: bool = False
+    skipped: Sequence[Fault] = ()
 
     @property
     def model(self) -> MaskedImageModel:
@@ -74,7 +77,12 @@ class ImagePretrainingTask:
 
     def fingerprint(self) -> dict[str, Any]:
         images = self.train.images
-        return {"name": images.name, "samples": len(images), "fingerprint": images.fingerprint()}
+        return {
+            "name": images.name,
+            "samples": len(images),
+            "fingerprint": images.fingerprint(),
+            **skipped_record(self.skipped),
+        }
 
 
 def build_task(recipe: ImagePretrainingRecipe, console: Console) -> ImagePretrainingTask:
@@ -107,6 +115,7 @@ def build_task(recipe: ImagePretrainingRecipe, console: Console) -> ImagePretrai
         Batches(train, recipe.batch_size, normalization, device).on_device(),
         HeldOutImages.of(validation, normalization, recipe.mask_ratio, device),
         device,
+        skipped=report.skipped,
     )
 
 

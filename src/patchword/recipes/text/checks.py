@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.faults import FaultReport, collect_faults, warn
+from patchword.data.faults import FaultReport, SkipRule, collect_faults, warn
 from patchword.recipes.text.data import Parts, parted, require_train, validation_fraction
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.spec import TextTaskSpec
 from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
 
 
-def checked_parts(spec: TextTaskSpec[Any], skip: bool) -> tuple[Parts[Any], FaultReport]:
+def checked_parts(spec: TextTaskSpec[Any], rule: SkipRule | None) -> tuple[Parts[Any], FaultReport]:
     """Read and check all files. Return the data splits and a report with possible mistakes; raise one error that lists
     all faults.
 
-    skip: a few rows with empty cells are skipped and are no faults.
+    rule: a few rows with empty cells are skipped and are no faults.
     """
     recipe = spec.recipe
     require_train(spec)
     others = [] if validation_fraction(spec) else ["validation"]
     others += ["test"] if recipe.test and not recipe.glue else []
-    with collect_faults(skip) as report:
+    with collect_faults(rule) as report:
         train = report.attempt(spec.read, "train")
         rows = {part: report.attempt(spec.read, part) for part in others}
         labels = report.attempt(spec.labels, train) if train else None

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.data.randomness import order, uniform
-from patchword.data.skipping import read_usable, skipped_lines
+from patchword.data.skipping import read_with, skipped_lines
 from patchword.recipes.random_purposes import TEXTS_HELD_OUT
 from patchword.recipes.text.tasks.spec import Labels, TextRows, TextTaskSpec
 
@@ -24,9 +24,9 @@ class Parts(Generic[TextRows]):
 
 def read_parts(spec: TextTaskSpec[TextRows]) -> Parts[TextRows]:
     require_train(spec)
-    train, _ = read_usable(spec.read, "train")
+    train, _ = read_with(spec.recipe.skip_rule(), spec.read, "train")
     labels = spec.labels(train)  # of all rows, with those for validation
-    validation = None if validation_fraction(spec) else read_usable(spec.read, "validation")[0]
+    validation = None if validation_fraction(spec) else read_with(spec.recipe.skip_rule(), spec.read, "validation")[0]
     return parted(spec, train, validation, labels)
 
 
@@ -34,7 +34,7 @@ def read_evaluated(spec: TextTaskSpec[TextRows], part: str) -> tuple[TextRows, l
     """Return the rows of the test or validation split, and lines that name the rows that are skipped."""
     if part == "validation":
         return read_parts(spec).validation, []  # training has named them
-    rows, skipped = read_usable(spec.read, part)
+    rows, skipped = read_with(spec.recipe.skip_rule(), spec.read, part)
     return rows, skipped_lines(skipped)
 
 

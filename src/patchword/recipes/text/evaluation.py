@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from patchword.core.device import pick_device
+from patchword.data.skipping import left_out
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
@@ -72,7 +73,8 @@ class TextEvaluation:
         summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}
         small = {"compression": self.compression.summary()} if self.compression else {}
         summary |= self.quality.summary() if self.quality else {}
-        return {**summary, **self.judged.measures, "metric": self.metric, "part": self.part, **small}
+        others = {**small, **left_out(self.skipped)}
+        return {**summary, **self.judged.measures, "metric": self.metric, "part": self.part, **others}
 
 
 def evaluate_texts(run: RunFolder, recipe: TextRecipe, device: str) -> TextEvaluation:

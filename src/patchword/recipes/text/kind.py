@@ -26,7 +26,7 @@ def _task(recipe: TextRecipe, console: Console) -> Task:
 def check_texts(recipe: TextRecipe) -> tuple[str, Sequence[Fault]]:
     """Read all texts of a recipe; return their counts in words, and possible mistakes."""
     spec = task_spec_of(recipe)
-    parts, report = checked_parts(spec, skip=False)
+    parts, report = checked_parts(spec, None)
     counts = f"{len(parts.train) + len(parts.validation):,} {spec.row}s to train on and to validate"
     return f"{counts}, {len(parts.labels)} labels" if parts.labels else counts, report.doubts
 

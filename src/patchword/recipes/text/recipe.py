@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from patchword.core.errors import UserError
 from patchword.recipes.distillation.fields import Taught, Teacher
+from patchword.recipes.schema.broken import BrokenSamples
 from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
@@ -28,7 +29,7 @@ TextTaskName = Literal["classes", "labels", "number", "tags", "span"]
 _FILES = ("train", "validation", "test", "tokenizer", "without")
 
 
-class TextRecipe(Recipe):
+class TextRecipe(BrokenSamples, Recipe):
     """Fine-tunes a language model on a task over texts."""
 
     kind: Literal["text"] = Field("text", description=KIND)

@@ -1,7 +1,7 @@
 """Builds the task of fine-tuning on texts from its recipe."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from rich.console import Console
 
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.work_sharing import SINGLE, WorkSharing
+from patchword.data.faults import Fault
+from patchword.data.skipping import skipped_record
 from patchword.data.text.batching.batches import BatchFormat, Examples, TextBatch, TextBatches
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.fusion.rules import fuse_on_gpu
@@ -45,6 +47,7 @@ class TextTask:
     metric: str
     shapes_change: bool = True
     latest: LatestScores = field(default_factory=LatestScores)
+    skipped: Sequence[Fault] = ()
 
     @property
     def recipe(self) -> TextRecipe:
@@ -80,7 +83,7 @@ class TextTask:
         self.latest.save(folder)
 
     def fingerprint(self) -> dict[str, Any]:
-        found = fingerprint(self.train.examples)
+        found = fingerprint(self.train.examples) | skipped_record(self.skipped)
         if isinstance(self.train, SpanSet):
             found["unanswered"] = any(question.impossible for question in self.train.windows.questions)
         return found
@@ -93,7 +96,7 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
     device, spec = pick_device(recipe.device), task_spec_of(recipe)
     with console.status("reading the texts"):
         check_settings(spec)
-        parts, report = checked_parts(spec, skip=True)
+        parts, report = checked_parts(spec, recipe.skip_rule())
         metric = spec.metric(parts.labels)
         torch.manual_seed(recipe.seed)
         model, tokenizer = open_text_model(recipe.model, recipe.tokenizer, **head_of(spec, parts.labels))
@@ -104,7 +107,7 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
     print_summary(train, spec, console, len(report.skipped))
     print_report(report, console)
     form = batch_format(recipe.packed, tokenizer, device)
-    return TextTask(spec, model.to(device), tokenizer, train, held, form, metric)
+    return TextTask(spec, model.to(device), tokenizer, train, held, form, metric, skipped=report.skipped)
 
 
 def head_of(spec: TextTaskSpec[Any], labels: Labels) -> dict[str, Any]:

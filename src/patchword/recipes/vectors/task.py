@@ -14,6 +14,7 @@ from rich.progress import Progress
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.core.work_sharing import SINGLE, WorkSharing
+from patchword.data.faults import SkipRule
 from patchword.data.text.batching.batches import BatchFormat, TextBatch, TextBatches
 from patchword.layers import FrozenVectorModel
 from patchword.models import REGISTRY
@@ -87,7 +88,7 @@ def build_task(recipe: OverVectorsRecipe, console: Console) -> OverVectorsTask:
     listed_sources(recipe.vectors)
     check_choice(recipe)
     with console.status("reading the texts"):
-        parts, report = checked_parts(spec, skip=True)
+        parts, report = checked_parts(spec, SkipRule())
         metric = spec.metric(parts.labels)
         train, held = (read_words(recipe, rows) for rows in (parts.train, parts.validation))
         sources = open_sources(recipe.vectors, device)

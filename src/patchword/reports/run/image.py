@@ -26,6 +26,7 @@ from patchword.reports.run.parts import (
     expectation,
     origin_section,
     run_tiles,
+    skipped_section,
     training_summary,
 )
 from patchword.reports.run.quality_sections import calibration_section, result_section, threshold_section
@@ -51,6 +52,7 @@ def report(run: Run, quality: Quality, images: Images, model: Model) -> str:
         robustness_section(run, model, images),
         sharpness_section(run),
         landscape_section(run),
+        skipped_section(run),
         cost_section(model.card),
         origin_section(run, recipe, f"Images: {images.name}, from {images.origin}.", model),
     ]

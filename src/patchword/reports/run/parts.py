@@ -11,12 +11,14 @@ from torch import nn
 
 from patchword import __version__
 from patchword.analysis.cost import Cost
+from patchword.core.files import read_json
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import Recipe
 from patchword.reports.plots import figures, page
 from patchword.reports.plots.numbers import amount, counted, duration, is_fraction, measured, named
 
 Records = list[dict[str, Any]]
+_LISTED = 10  # skipped samples; more are folded
 
 
 def document(run: Run, title: str, lead: str, tiles: Sequence[str], sections: Sequence[str]) -> str:
@@ -87,6 +89,20 @@ def _curve(metrics: Records, field: str, scale: float, unit: str, metric: str) -
     alternative += f"validation at {validation[-1]:.4g}, in {unit.split(' (')[-1].strip(')')}."
     svg = figures.curves(epochs, training, validation, unit, best)
     return page.figure(page.embedded("svg+xml", svg), alternative, kind="card")
+
+
+def skipped_section(run: Run) -> str:
+    """Return the section that names the samples that the run left out because they are broken; empty without any."""
+    path = run.folder / "data.json"
+    skipped = read_json(path).get("skipped", {}) if path.is_file() else {}
+    if not skipped.get("count"):
+        return ""
+    count, names = int(skipped["count"]), list(map(page.escape, skipped["names"]))
+    about = f"{counted(count, 'broken sample')} of all splits {'was' if count == 1 else 'were'} left out."
+    more = [f"and {count - len(names):,} more"] if count > len(names) else []
+    listed = page.bullets([*names, *more])
+    html = listed if count <= _LISTED else page.folded(f"All {count:,}", listed)
+    return page.section("Skipped", page.paragraph(about) + html)
 
 
 def origin_section(run: Run, recipe: Recipe, origin: str, model: nn.Module) -> str:

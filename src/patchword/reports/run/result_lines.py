@@ -32,7 +32,7 @@ def text_lines(found: TextEvaluation) -> Sequence[str]:
     lines += found.compression.lines() if found.compression else []
     if found.part == "validation":
         lines.append("(the best epoch was chosen on these same texts; set test=FILE for an independent test)")
-    return lines
+    return [*found.skipped, *lines]
 
 
 def held_out_lines(found: PretrainingEvaluation | ElmoEvaluation) -> Sequence[str]:

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from patchword.core.errors import UserError
 from patchword.data.text.formats.header import normalized_name
-from patchword.data.text.formats.tables import TableFormat, read_table
+from patchword.data.text.formats.readable_rows import readable_rows
+from patchword.data.text.formats.tables import TableFormat
 from patchword.data.text.formats.text_io import lines_of, parse_json, read_utf8
 
 Cells = Mapping[str, Any]
@@ -21,7 +23,7 @@ def other_columns(path: Path, but: Collection[str], form: TableFormat | None = N
     names = [name for name in dict.fromkeys(form.header or _header(path, form)) if name not in but]
     if not names:
         return {}
-    table = read_table(path, {name: name for name in names}, form, may_be_empty=names)
+    table, _ = readable_rows(path, {name: name for name in names}, form, may_be_empty=names)
     rows = zip(*(table.columns[name] for name in names), strict=True)
     return {line: dict(zip(names, row, strict=True)) for line, row in zip(table.lines, rows, strict=True)}
 
@@ -38,8 +40,17 @@ def _header(path: Path, form: TableFormat) -> list[str]:
 def _fields(path: Path, but: Collection[str]) -> dict[int, Cells]:
     """Read JSON lines. Values that are neither text nor number are written as JSON, since they must fit into a cell."""
     sources = ((line, source.strip()) for line, source in enumerate(lines_of(read_utf8(path)), 1))
-    records = ((line, parse_json(source, path, line)) for line, source in sources if source)
+    records = ((line, _record(source, path, line)) for line, source in sources if source)
     return {line: {name: _cell(value) for name, value in record.items() if name not in but} for line, record in records}
+
+
+def _record(source: str, path: Path, line: int) -> dict[str, Any]:
+    """Return the fields of a line; none of a line that is no record, for which there is no prediction either."""
+    try:
+        record = parse_json(source, path, line)
+    except UserError:
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def _cell(value: Any) -> Any:

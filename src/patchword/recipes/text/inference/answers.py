@@ -167,6 +167,22 @@ class SpanAnswer:
         ] or [{"answer": "(no answer)"}]
 
 
+@dataclass(frozen=True)
+class NoAnswer:
+    """Takes the place of the answer for an input that cannot be read. error: why not."""
+
+    error: str
+
+    def record(self) -> dict[str, Any]:
+        return {"error": self.error}
+
+    def rows(self) -> list[Row]:
+        return [{"error": self.error}]
+
+    def cells(self) -> list[dict[str, str]]:
+        return [{"error": self.error}]
+
+
 TextAnswer: TypeAlias = ClassAnswer | LabelsAnswer | NumberAnswer | TagAnswer | SpanAnswer
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.data.text.formats.tables import TableFormat, read_table
+from patchword.data.text.formats.readable_rows import readable_rows
+from patchword.data.text.formats.tables import TableFormat
 from patchword.data.text.formats.text_io import check_characters, lines_of, read_utf8
 
 TABLES = (".csv", ".tsv", ".jsonl")
@@ -21,12 +22,14 @@ class TextInput:
     """A text, an optional second text or question, and its origin.
 
     words: of a text that is already split into words; the text then has a space between them.
+    error: why this row of a file cannot be read; the text is then empty.
     """
 
     text: str
     pair: str | None = None
     place: dict[str, Any] = field(default_factory=dict)  # file, line, id; nothing if it was typed
     words: tuple[str, ...] = ()
+    error: UserError | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,17 @@ class Columns:
 
 def read_texts(inputs: Sequence[str], columns: Columns = Columns()) -> list[TextInput]:
     """Read the inputs: each is a file, "-" for standard input, or a text; without inputs, standard input is read."""
-    return [asked for word in inputs or [piped()] for asked in _read(word, columns)]
+    found = list(read_each(inputs or [piped()], columns))
+    for one in found:
+        if one.error is not None:
+            raise one.error
+    return found
+
+
+def read_each(inputs: Sequence[str], columns: Columns = Columns()) -> Iterator[TextInput]:
+    """Yield the inputs as `read_texts` does; a row of a file that cannot be read is an input with an error."""
+    for word in inputs:
+        yield from _read(word, columns)
 
 
 def piped() -> str:
@@ -100,31 +113,37 @@ def _read(word: str, columns: Columns) -> Iterator[TextInput]:
 
 def _rows(path: Path, columns: Columns) -> Iterator[TextInput]:
     roles = {"text": columns.text, **({"pair": columns.pair} if columns.pair else {})}
-    table = read_table(path, roles, columns.form(path))
+    table, errors = readable_rows(path, roles, columns.form(path))
     pairs = table.columns.get("pair", [None] * len(table))
-    for text, pair, line in zip(table.columns["text"], pairs, table.lines, strict=True):
-        yield TextInput(text, pair, {"file": str(path), "line": line})
+    rows = {
+        line: TextInput(text, pair, {"file": str(path), "line": line})
+        for text, pair, line in zip(table.columns["text"], pairs, table.lines, strict=True)
+    }
+    broken = {line: TextInput("", None, {"file": str(path), "line": line}, error=e) for line, e in errors.items()}
+    yield from (row for _, row in sorted({**rows, **broken}.items()))
 
 
 def _lines(name: str, text: str, paired: bool) -> Iterator[TextInput]:
     """Read one text per line; a pair has a tab between. Blank lines at the end are ignored."""
-    body = [source.strip() for source in lines_of(text.rstrip("\r\n \t"))]
-    if text.strip() and "" in body:
-        empty = body.count("")
-        raise UserError(
-            f"{name}, line {body.index('') + 1}: the text is empty",
-            got=f"{empty:,} empty {'line' if empty == 1 else 'lines'}",
-            hint="there is one answer per line, so no line is skipped: remove the empty lines",
-        )
     for line, source in enumerate(lines_of(text.rstrip("\r\n \t")), 1):
         place = {"file": name, "line": line}
-        first, tab, second = source.rstrip("\r\n").partition("\t") if paired else (source.rstrip("\r\n"), "", "")
-        if paired and not tab:
-            raise UserError(f"{name}, line {line}: there is no second text", expected="two texts with a tab between")
-        where = f"{name}, line {line}"
-        yield TextInput(checked_text(first, where), checked_text(second, where) if paired else None, place)
+        try:
+            first, second = _texts_of(source.rstrip("\r\n"), f"{name}, line {line}", paired)
+        except UserError as error:
+            yield TextInput("", None, place, error=error)
+        else:
+            yield TextInput(first, second, place)
     if not text.strip():
         raise UserError(f"{name} is empty", expected="one text per line")
+
+
+def _texts_of(line: str, where: str, paired: bool) -> tuple[str, str | None]:
+    first, tab, second = line.partition("\t") if paired else (line, "", "")
+    if not line.strip():
+        raise UserError(f"{where}: the text is empty", hint="remove the empty lines")
+    if paired and not tab:
+        raise UserError(f"{where}: there is no second text", expected="two texts with a tab between")
+    return checked_text(first, where), checked_text(second, where) if paired else None
 
 
 def checked_text(text: str, where: str) -> str:

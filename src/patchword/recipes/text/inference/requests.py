@@ -8,7 +8,16 @@ from patchword.core.errors import UserError
 from patchword.data.text.formats.conll import read_conll
 from patchword.data.text.formats.squad import read_squad
 from patchword.data.text.formats.text_io import lines_of, read_utf8
-from patchword.recipes.text.inference.input import PIPE, TABLES, Columns, TextInput, file_of, read_texts, whole
+from patchword.recipes.text.inference.input import (
+    PIPE,
+    TABLES,
+    Columns,
+    TextInput,
+    file_of,
+    read_each,
+    read_texts,
+    whole,
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,7 @@ def text_inputs(columns: Columns, inputs: Sequence[str], words: TypedOptions) ->
         raise UserError("this run reads single texts", expected="no --pair", got=words.pair)
     typed = [word for word in inputs if word != PIPE and file_of(word) is None]
     if not typed or not columns.pair:
-        return read_texts(inputs, columns)
+        return list(read_each(inputs, columns))
     if len(inputs) > 1 or not words.pair.strip():
         example = 'patchword predict RUN "first text" --pair "second text"'
         raise UserError("this run reads pairs of texts", expected="one text and --pair", hint=f"e.g. {example}")
@@ -42,7 +51,7 @@ def question_inputs(columns: Columns, inputs: Sequence[str], words: TypedOptions
     for word in inputs:
         path = file_of(word) if word != PIPE else None
         if path is not None and path.suffix.lower() in TABLES:
-            yield from read_texts([word], columns)
+            yield from read_each([word], columns)
         elif path is not None and path.suffix.lower() == ".json":
             for found in read_squad(path, answers="left out"):
                 yield TextInput(found.context, found.question, {"file": str(path), "id": found.id})
@@ -56,7 +65,7 @@ def sentence_inputs(columns: Columns, inputs: Sequence[str]) -> Iterator[TextInp
     for word in inputs:
         path = file_of(word) if word != PIPE else None
         if path is None or path.suffix.lower() in (*TABLES, ".txt"):
-            yield from read_texts([word], columns)
+            yield from read_each([word], columns)
         else:
             for line, sentence in _cut_words(path):
                 yield TextInput(" ".join(sentence), place={"file": str(path), "line": line}, words=sentence)

@@ -133,7 +133,7 @@ class TextTaskSpec(ABC, Generic[TextRows]):
         return replace(own, text=words.text or own.text, pair=(words.pair or own.pair) if own.pair else "")
 
     def asked(self, inputs: Sequence[str], words: TypedOptions = TypedOptions()) -> list[TextInput]:
-        """Read all inputs; any fault is reported before the first prediction."""
+        """Read all inputs before the first prediction; a row of a file that cannot be read has an error."""
         if words.question and "question" not in self.asked_as:
             raise UserError("this run answers no questions", expected="a run of the recipe squad", got=self.name)
         return list(self.read_inputs(inputs or [piped()], words))

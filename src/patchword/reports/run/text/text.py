@@ -25,6 +25,7 @@ from patchword.reports.run.parts import (
     expectation,
     origin_section,
     run_tiles,
+    skipped_section,
     training_summary,
 )
 from patchword.reports.run.quality_sections import measure_rows
@@ -46,6 +47,7 @@ def text_report(run: Run, found: TextEvaluation) -> str:
         *([_compression(found.compression)] if found.compression else []),
         *_task_sections(found),
         texts_section(run, recipe, found),
+        skipped_section(run),
         sharpness_section(run),
         landscape_section(run),
         cost_section(model.card),
@@ -66,7 +68,7 @@ def in_words(recipe: TextRecipe, found: TextEvaluation, metrics: list[dict[str, 
     """Return the result in one or two sentences."""
     value = found.judged.measures[found.metric]
     lead = f"{found.model.card.model} reached {_score(found.metric, value)} on the {_of(found, recipe)} "
-    lead += f"of {data_name(recipe)}{training_summary(metrics)}.{expectation(recipe, value)}"
+    lead += f"of {_evaluated_name(recipe, found)}{training_summary(metrics)}.{expectation(recipe, value)}"
     if found.part == "validation":
         lead += " The best epoch was chosen on these same texts, so new texts may score a little lower."
     return lead
@@ -75,6 +77,11 @@ def in_words(recipe: TextRecipe, found: TextEvaluation, metrics: list[dict[str, 
 def data_name(recipe: TextRecipe) -> str:
     """Return the name of the training data."""
     return f"GLUE's {GLUE[recipe.glue].folder}" if recipe.glue else Path(recipe.train).name
+
+
+def _evaluated_name(recipe: TextRecipe, found: TextEvaluation) -> str:
+    """Return the name of the file with the evaluated texts; without one, that of the training data."""
+    return Path(recipe.test).name if found.part == "test" and recipe.test else data_name(recipe)
 
 
 def _score(metric: str, value: float) -> str:
