@@ -21,7 +21,7 @@ from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.pipelines.class_names import class_names
 from patchword.pipelines.image_inputs import OneImage, Transform
-from patchword.recipes.calibration import temperature_of
+from patchword.recipes.results.calibration import temperature_of
 from patchword.recipes.text.inference.answers import ClassAnswer
 from patchword.training.step import Precision, autocast
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from patchword.recipes.calibration import temperature_of
+from patchword.recipes.results.calibration import temperature_of
 from patchword.recipes.text.inference.answers import TextAnswer
 from patchword.recipes.text.inference.embedding import Embedded, EmbeddingOptions, embed
 from patchword.recipes.text.inference.filling import Gap, fill

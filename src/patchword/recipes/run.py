@@ -8,6 +8,7 @@ decoder.safetensors the mask token and the prediction head of masked image model
 metrics.jsonl       one line per epoch
 checkpoints/        the states that a restart resumes from
 evaluation.json     the test result
+evaluations/        results on other data: `patchword evaluate RUN data=OTHER`
 machine.json        what it ran on
 calibration.json    of a classifier: the temperature and the threshold that were fitted on its validation examples
 data.json           which samples it was trained on

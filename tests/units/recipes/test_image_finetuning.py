@@ -11,10 +11,11 @@ from rich.console import Console
 import patchword
 from patchword.core.card import Normalization
 from patchword.core.errors import UserError
+from patchword.core.files import read_json
 from patchword.core.tensor_files import read_tensors
 from patchword.layers.model import Model
 from patchword.recipes import find_recipe
-from patchword.recipes.evaluation import evaluated
+from patchword.recipes.evaluation import evaluate, evaluated
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import ImageTask, build_task
 from patchword.recipes.run import Run
@@ -266,6 +267,31 @@ def test_a_run_is_evaluated_on_other_images(photos):
     tested = evaluated(found, found.recipe().with_settings(["data=others"]), "cpu")
     assert tested.lines()[0] == "others: the test images (2)"
     assert own.lines()[0].startswith("Test Loss")
+
+
+def test_a_result_on_other_images_has_its_own_file_and_report(photos, command):
+    weights(labels=("cat", "dog", "eel"), classes=3)
+    assert train(recipe("model=weights"), Path("tuned"), silent())
+    evaluate(Run(Path("tuned")), "cpu")
+    before = Path("tuned/evaluation.json").read_text()
+    write_classes(Path("others"), ("dog", "eel"), count=7)
+    code, output, _ = command("evaluate", "tuned", "data=others", "--device", "cpu")
+    assert code == 0
+    assert "no images of 1 of the 3 classes: cat" in output
+    assert "report: tuned/evaluations/data-others.html" in output
+    assert Path("tuned/evaluation.json").read_text() == before
+    found = read_json(Path("tuned/evaluations/data-others.json"))
+    assert found["examples"] == 14
+    assert found["on"]["settings"] == ["data=others"]
+    assert [one["support"] for one in found["per_class"]] == [0, 7, 7]
+    page = Path("tuned/evaluations/data-others.html").read_text()
+    assert "Evaluated with data=others." in page
+    assert "on the 14 test images of others" in page
+    command("evaluate", "tuned", "data=others", "--device", "cpu")
+    write_classes(Path("more/others"), ("dog", "eel"), count=3)
+    command("evaluate", "tuned", "data=more/others", "--device", "cpu")
+    names = sorted(path.name for path in Path("tuned/evaluations").glob("*.json"))
+    assert names == ["data-others-2.json", "data-others.json"]
 
 
 def test_other_images_with_an_unknown_class_are_refused(photos):

@@ -24,6 +24,8 @@ from patchword.data.skipping import FaultySamples
 MEMORY = 2 * 2**30  # maximum bytes of decoded images in memory
 WHOLE = 200_000  # maximum images that are fully checked before training if they do not fit in memory
 
+_NAMED = 10  # unknown classes
+
 
 class Pixels(Protocol):
     """The storage of the pixels of a data set."""
@@ -137,10 +139,11 @@ class Images:
 
     def with_classes(self, classes: Sequence[str]) -> "Images":
         """Return the images with labels in a model's list of classes."""
-        for name in self.classes:
-            if name not in classes:
-                hint = nearest(name, classes)
-                raise UserError(f"the model does not know class {name!r} of {self.name}", hint=hint)
+        unknown = [name for name in self.classes if name not in classes]
+        if unknown:
+            more = [f"and {len(unknown) - 1:,} more: {', '.join(unknown[1:_NAMED])}"] if unknown[1:] else []
+            hint = "\n".join(filter(None, [*more, nearest(unknown[0], classes)]))
+            raise UserError(f"the model does not know class {unknown[0]!r} of {self.name}", hint=hint)
         renumbered = torch.tensor([list(classes).index(name) for name in self.classes])
         return replace(self, labels=renumbered[self.labels], classes=tuple(classes))
 

@@ -18,9 +18,9 @@ from patchword.layers.model import Model
 from patchword.objectives.distillation.images import token_accuracies
 from patchword.objectives.metrics.classification import Scores, missing_classes, score
 from patchword.objectives.metrics.quality import Fitted, Quality
-from patchword.recipes.calibration import read_fitted
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import EVALUATION_BATCH
+from patchword.recipes.results.calibration import read_fitted
 from patchword.recipes.run_folder import RunFolder
 
 

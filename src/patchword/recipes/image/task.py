@@ -24,11 +24,11 @@ from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.objectives.classification import Classification
 from patchword.objectives.metrics.classification import score
-from patchword.recipes.calibration import LatestScores
 from patchword.recipes.image.model import ImageModelPlan, plan_image_model
 from patchword.recipes.image.recipe import ImageDataRecipe, ImageRecipe
 from patchword.recipes.image.summary import print_summary
 from patchword.recipes.notes import print_report
+from patchword.recipes.results.calibration import LatestScores
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save

@@ -15,7 +15,7 @@ from patchword.layers.model import Model
 from patchword.layers.quantize import is_quantised
 from patchword.objectives.metrics.classification import Scores
 from patchword.objectives.metrics.quality import Fitted, Quality
-from patchword.recipes.calibration import read_fitted
+from patchword.recipes.results.calibration import read_fitted
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.data import read_evaluated
 from patchword.recipes.text.model import as_text, batch_format

@@ -17,8 +17,8 @@ from patchword.data.text.batching.batches import BatchFormat, Examples, TextBatc
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.text.model import TextModel
-from patchword.recipes.calibration import LatestScores
 from patchword.recipes.notes import print_report
+from patchword.recipes.results.calibration import LatestScores
 from patchword.recipes.text.checks import check_settings, checked_parts, doubts
 from patchword.recipes.text.inference.outputs import Outputs, packed_outputs
 from patchword.recipes.text.model import batch_format, check_length, open_text_model

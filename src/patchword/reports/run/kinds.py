@@ -61,6 +61,14 @@ def write_report(run: Run, found: Evaluation) -> Path:
     return path
 
 
+def write_other_report(run: Run, found: Evaluation, path: Path) -> Path | None:
+    """Write the report of a classifier on other data; None for other kinds, whose reports are about their own data."""
+    if getattr(found, "scores", None) is None or found.kind not in ("images", "text"):
+        return None
+    write_text(path, REPORTS[found.kind].html(run, found))
+    return path
+
+
 def result_lines(found: Evaluation) -> Sequence[str]:
     """Return the result of an evaluation as lines of text."""
     return REPORTS[found.kind].lines(found)

@@ -1,0 +1,1 @@
+"""Results of runs: what is fitted on validation examples, and evaluation on other data."""
