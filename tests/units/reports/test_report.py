@@ -278,3 +278,10 @@ def test_many_classes_are_folded_and_have_top_5(tmp_path: Path) -> None:
     assert f"top-5 accuracy{100 * found.summary()['top5-accuracy']:.2f}%" in page.text.replace("\n", "")
     assert "no temperature was fitted" in page.text
     assert "threshold" not in [attributes["id"] for tag, attributes in page.elements if tag == "section"]
+
+
+def test_a_class_without_images_is_not_the_lowest(tmp_path: Path) -> None:
+    run, found = made(tmp_path, ("a", "b", "c"), torch.zeros(40, dtype=torch.long))
+    labels = torch.arange(40) % 2
+    scores = Scores(0.25, labels, torch.zeros(40, dtype=torch.long), torch.full((40,), 0.5), ("a", "b", "c"))
+    assert page_of(run, replace(found, scores=scores)).text.count("lowest") == 1

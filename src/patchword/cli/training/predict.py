@@ -150,6 +150,7 @@ def predict(
             answers.print(console())
         report_skipped([str(one.error) for one in answers.asked if one.error], len(answers.asked), as_json)
         return
+    from patchword.api.run import find_folder
     from patchword.core.errors import UserError
     from patchword.pipelines.answering import classify_images
     from patchword.pipelines.image_inputs import list_images
@@ -158,13 +159,13 @@ def predict(
     refuse_pretrained(model)
     found = trained_model(Path(model))
     images = list_images(inputs or [])
-    classifier = ImageEngine.of(found, device, precision, model, _folder(model))
-    answers = classify_images(classifier.calibrated() if calibrated else classifier, images, top)
-    errors = [answer.error for answer in answers if answer.error]
+    classifier = ImageEngine.of(found, device, precision, model, find_folder(_folder(model)))
+    predictions = classify_images(classifier.calibrated() if calibrated else classifier, images, top)
+    errors = [answer.error for answer in predictions if answer.error]
     if errors and on_broken == "stop":
         raise UserError(errors[0], hint="--on-broken skip predicts the others")
-    _output_images(answers, to, jsonl, as_json)
-    report_skipped(errors, len(answers), as_json)
+    _output_images(predictions, to, jsonl, as_json)
+    report_skipped(errors, len(predictions), as_json)
 
 
 def _refuse_options(model: str, options: Mapping[str, object], kind: str) -> None:

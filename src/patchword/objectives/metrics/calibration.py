@@ -72,7 +72,7 @@ class CalibrationMeasures:
 
 
 def fit_temperature(logits: Tensor, labels: Tensor) -> float:
-    """Return the temperature that minimizes the cross-entropy of softmax(logits / temperature), from 0.05 to 20.
+    """Return the temperature that minimizes the cross-entropy of softmax(logits / temperature), from 0.01 to 100.
 
     Dividing all logits by one number changes no prediction, only the probabilities. The cross-entropy is convex in
     1 / temperature, so Newton's method with a bracket finds the minimum.

@@ -74,7 +74,7 @@ def class_section(scores: Scores, things: Things = IMAGES) -> str:
     marked = lowest < float(accuracies[present].max())
 
     def rows(indices: list[int]) -> list[str]:
-        worst = [marked and float(accuracies[index]) == lowest for index in indices]
+        worst = [marked and bool(measures.support[index]) and float(accuracies[index]) == lowest for index in indices]
         return [_class_row(scores.classes, counts, measures, *row, things) for row in zip(indices, worst, strict=True)]
 
     head = ("class", "accuracy (recall)", "precision", "F1", "correct", "most often predicted as")
