@@ -25,15 +25,29 @@ class Labelled(Protocol):
 
 
 class Classification:
-    """Cross-entropy. smoothing: label smoothing, the probability that is spread over all classes."""
+    """Cross-entropy. smoothing: label smoothing, the probability that is spread over all classes.
 
-    def __init__(self, model: Callable[[Tensor], Tensor], smoothing: float = 0.0) -> None:
-        self.model, self.smoothing = model, smoothing
+    weights: (classes,) class weights. The loss of a batch is then divided by the sum of its weights, as in
+    torch.nn.CrossEntropyLoss; one of mixed examples by their number, since the weights have mean 1 over the data.
+    """
+
+    def __init__(
+        self, model: Callable[[Tensor], Tensor], smoothing: float = 0.0, weights: Tensor | None = None
+    ) -> None:
+        self.model, self.smoothing, self.weights = model, smoothing, weights
 
     def __call__(self, piece: Labelled, batch: Labelled) -> Outcome:
         scores = self.model(piece.inputs)
-        loss = F.cross_entropy(scores.float(), piece.labels, reduction="sum", label_smoothing=self.smoothing)
-        return Outcome(loss / len(batch.labels), right(scores.detach(), piece.labels))
+        loss = F.cross_entropy(
+            scores.float(), piece.labels, self.weights, reduction="sum", label_smoothing=self.smoothing
+        )
+        return Outcome(loss / self._total(batch), right(scores.detach(), piece.labels))
+
+    def _total(self, batch: Labelled) -> Tensor | int:
+        """Return what the loss is divided by: of the whole batch, so that micro-batches and processes add up."""
+        if self.weights is None or batch.labels.dim() != 1:
+            return len(batch.labels)
+        return self.weights[batch.labels].sum()
 
 
 def right(scores: Tensor, labels: Tensor) -> Tensor:

@@ -42,9 +42,9 @@ def check_group(recipe: Recipe, group: SingleProcess) -> None:
 def samples_of(data: dict[str, Any]) -> dict[str, Any]:
     """Return the part of data.json that a resumed run and all processes must have in common.
 
-    The skipped samples may be of other splits, and older runs have no record of them.
+    The skipped samples may be of other splits, and older runs have no record of them and of the class counts.
     """
-    return {name: value for name, value in data.items() if name != "skipped"}
+    return {name: value for name, value in data.items() if name not in ("skipped", "class_counts")}
 
 
 def check_agreement(data: dict[str, Any], group: SingleProcess) -> None:

@@ -191,7 +191,7 @@ def test_values_equal_settings():
 
 def test_a_path_a_run_or_a_number_is_the_value_of_a_text_field():
     recipe = find_recipe("classify-text")
-    typed = recipe.with_settings(["train=a.csv", "validation=0.2", "packed=true", "weights=true", "model=runs/bert"])
-    fields = {"train": Path("a.csv"), "validation": 0.2, "packed": True, "weights": True, "model": Path("runs/bert")}
+    typed = recipe.with_settings(["train=a.csv", "validation=0.2", "packed=true", "quantise=true", "model=runs/bert"])
+    fields = {"train": Path("a.csv"), "validation": 0.2, "packed": True, "quantise": True, "model": Path("runs/bert")}
     assert recipe.with_values(fields) == typed
     assert find_recipe("bert-pretrain").with_values({"text": [Path("a.txt"), "b.txt"]}).text == ("a.txt", "b.txt")

@@ -113,7 +113,13 @@ def test_every_task_that_a_recipe_can_name_has_its_goal():
 def test_classes_are_learned_and_scored_on_the_test_file(words):
     train_file, test = opinions(Path("train.csv"), count=120), opinions(Path("test.csv"), count=40, seed=1)
     recipe = tuned(
-        "classify-text", words, f"train={train_file}", f"test={test}", "epochs=6", "weights=true", "validation=0.25"
+        "classify-text",
+        words,
+        f"train={train_file}",
+        f"test={test}",
+        "epochs=6",
+        "class_weights=balanced",
+        "validation=0.25",
     )
     folder, found = trained(recipe)
     assert found.judged.measures["accuracy"] > 0.9
@@ -572,7 +578,7 @@ def test_ignored_tokens_are_never_scored(words):
     ("fields", "field"),
     [
         (["pair=label", "stride=8"], "stride"),
-        (["task=number", "weights=true"], "weights"),
+        (["task=number", "class_weights=balanced"], "class_weights"),
         (["task=labels", "label_smoothing=0.1"], "label_smoothing"),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),

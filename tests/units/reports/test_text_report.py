@@ -138,7 +138,7 @@ def test_a_result_of_test_texts_is_told_as_such(tmp_path: Path, tokenizer: Token
 
 def test_a_loss_that_training_weighs_is_told_to_be_plain_in_validation(tmp_path: Path, tokenizer: Tokenizer) -> None:
     output = "with smoothed labels, with larger weights for rare classes; validation values"
-    for fields, there in (({}, False), ({"weights": True, "label_smoothing": 0.1}, True)):
+    for fields, there in (({}, False), ({"class_weights": "balanced", "label_smoothing": 0.1}, True)):
         recipe = TextRecipe(train="reviews.csv", length=32, **fields)
         page = page_of(tmp_path, recipe, classes(tokenizer, recipe))
         assert (output in page.text, "with the plain loss" in page.text) == (there, there)

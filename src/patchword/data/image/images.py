@@ -130,6 +130,10 @@ class Images:
     def subset(self, index: Tensor) -> "Images":
         return replace(self, pixels=self.pixels.subset(index), labels=self.labels[index], keys=self.keys[index])
 
+    def counts(self) -> dict[str, int]:
+        """Return the number of images of each class."""
+        return dict(zip(self.classes, self.labels.bincount(minlength=len(self.classes)).tolist(), strict=True))
+
     def fingerprint(self) -> str:
         """Return a hash that changes with samples, order, labels or classes."""
         digest = hashlib.sha256(repr(self.classes).encode() + self.pixels.arrangement())

@@ -14,7 +14,17 @@ from patchword.data.image.sources import ImageSource
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
 from patchword.recipes.schema.broken import BrokenSamples
 from patchword.recipes.schema.fields import whole_path
-from patchword.recipes.schema.recipe import KIND, LABEL_SMOOTHING, MODEL, STRICT, Chosen, ModelChoice, Recipe, from_text
+from patchword.recipes.schema.recipe import (
+    CLASS_WEIGHTS,
+    KIND,
+    LABEL_SMOOTHING,
+    MODEL,
+    STRICT,
+    Chosen,
+    ModelChoice,
+    Recipe,
+    from_text,
+)
 
 YOUR_IMAGES = "images"  # the default folder of recipes for the user's own data
 YOUR_WEIGHTS = "weights"  # the default folder of recipes that fine-tune the user's own weights
@@ -168,6 +178,7 @@ class ImageRecipe(ImageDataRecipe):
 
     kind: Literal["images"] = Field("images", description=KIND)
     label_smoothing: float = Field(0.0, ge=0, lt=1, description=LABEL_SMOOTHING)
+    class_weights: Literal["none", "balanced"] = Field("none", description=CLASS_WEIGHTS)
     teacher: ImageTaught = Field(ImageTeacher(), description="the model to distil from; teacher=RUN names it")
 
     def located(self) -> Self:

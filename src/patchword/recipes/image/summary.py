@@ -9,6 +9,7 @@ from patchword.core.device import pick_precision
 from patchword.core.grid import Size, sides
 from patchword.data.image.images import Images
 from patchword.layers.model import Model
+from patchword.objectives.class_weights import imbalance_hint
 from patchword.recipes.image.model import ImageModelPlan
 from patchword.recipes.image.recipe import ImageRecipe
 
@@ -29,7 +30,7 @@ def print_summary(
         *_summary(plan, model, *splits),
         *skipped_line(skipped),
         f"device   {device}, {pick_precision(recipe.precision, device)}",
-        *(f"note: {note}" for note in _notes(recipe, plan)),
+        *(f"note: {note}" for note in _notes(recipe, plan, splits[0])),
     ]
     for line in lines:
         console.print(line, highlight=False, markup=False)
@@ -59,7 +60,9 @@ def _weights(plan: ImageModelPlan, labels: tuple[str, ...]) -> str:
     return text
 
 
-def _notes(recipe: ImageRecipe, plan: ImageModelPlan) -> Iterator[str]:
+def _notes(recipe: ImageRecipe, plan: ImageModelPlan, train: Images) -> Iterator[str]:
+    if recipe.class_weights == "none" and (hint := imbalance_hint(train.counts(), "training images")):
+        yield hint
     if plan.drops_color:
         yield "the images have colours, but the model reads grey ones, so colours are lost"
     if plan.weights is not None and recipe.learning_rate > HIGH_RATE:

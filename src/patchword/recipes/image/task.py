@@ -22,6 +22,7 @@ from patchword.data.progress import Progress
 from patchword.data.skipping import read_with, skipped_record
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
+from patchword.objectives.class_weights import balanced_weights
 from patchword.objectives.classification import Classification
 from patchword.objectives.metrics.classification import score
 from patchword.recipes.image.model import ImageModelPlan, plan_image_model
@@ -58,7 +59,10 @@ class ImageTask:
         return self.train.epoch(epoch, self.recipe.seed, self.recipe.augmentation.made(), first, group)
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
-        return Classification(forward, self.recipe.label_smoothing)
+        images, weights = self.train.images, None
+        if self.recipe.class_weights == "balanced":
+            weights = balanced_weights(images.labels.cpu(), len(images.classes)).to(self.device)
+        return Classification(forward, self.recipe.label_smoothing, weights)
 
     def validate(self, group: WorkSharing = SINGLE) -> Validation:
         with autocast(pick_precision(self.recipe.precision, self.device), self.device):
@@ -77,6 +81,7 @@ class ImageTask:
             "samples": len(images),
             "fingerprint": images.fingerprint(),
             **skipped_record(self.skipped),
+            "class_counts": images.counts(),
         }
 
 

@@ -48,6 +48,8 @@ def with_current_names(values: Mapping[str, Any]) -> dict[str, Any]:
     for field in OLDER_FIELDS.keys() - {""}:
         if isinstance(renamed.get(field), Mapping):
             renamed[field] = _renamed(renamed[field], OLDER_FIELDS[field])
+    if isinstance(renamed.get("weights"), bool):
+        renamed["class_weights"] = "balanced" if renamed.pop("weights") else "none"
     if renamed.get("augmentation") == "three":
         renamed["augmentation"] = "3-augment"
     return renamed

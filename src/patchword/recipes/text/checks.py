@@ -7,6 +7,7 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.data.faults import FaultReport, SkipRule, collect_faults, warn
+from patchword.objectives.class_weights import imbalance_hint
 from patchword.recipes.text.data import Parts, parted, require_train, validation_fraction
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.spec import TextTaskSpec
@@ -57,6 +58,8 @@ def doubts(texts: TableSet) -> list[str]:
         shown = [f"{name} {counts[number]:,}" for number, name in enumerate(texts.labels)]
         more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
         lines.append(f"{len(shown)} classes: {', '.join(shown[:_SHOWN])}{more}")
+        hint = imbalance_hint({name: counts[number] for number, name in enumerate(texts.labels)}, "texts")
+        lines += [f"note: {hint}"] if hint and texts.weights is None else []
     similar: dict[str, list[str]] = {}
     for name in texts.labels:
         similar.setdefault(_plain(name), []).append(name)

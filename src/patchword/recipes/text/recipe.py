@@ -10,6 +10,7 @@ from patchword.recipes.distillation.fields import Taught, Teacher
 from patchword.recipes.schema.broken import BrokenSamples
 from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
+    CLASS_WEIGHTS,
     EPOCHS,
     KIND,
     LABEL_SMOOTHING,
@@ -59,7 +60,7 @@ class TextRecipe(BrokenSamples, Recipe):
         0, ge=0, description="longer texts are split into windows that start this many tokens apart; 0 truncates them"
     )
     metric: str = Field("", description="metric that selects the best epoch; empty is the default of the task")
-    weights: bool = Field(False, description="weight classes by their inverse frequency in the training loss")
+    class_weights: Literal["none", "balanced"] = Field("none", description=CLASS_WEIGHTS)
     label_smoothing: float = Field(0.0, ge=0, lt=1, description=LABEL_SMOOTHING)
     attention_dropout: float = Field(
         0.0, ge=0, lt=1, description="dropout of attention weights; BERT has 0.1; steps are faster without it"

@@ -84,6 +84,8 @@ class TextTask:
 
     def fingerprint(self) -> dict[str, Any]:
         found = fingerprint(self.train.examples) | skipped_record(self.skipped)
+        if isinstance(self.train, ClassSet):
+            found["class_counts"] = self.train.counts()
         if isinstance(self.train, SpanSet):
             found["unanswered"] = any(question.impossible for question in self.train.windows.questions)
         return found

@@ -17,6 +17,7 @@ from patchword.reports.landscape.sharpness import sharpness_section
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import counted, percent
 from patchword.reports.run.attention import attention_section
+from patchword.reports.run.balance import balance_section
 from patchword.reports.run.class_results import class_section, confusion_section, errors_section
 from patchword.reports.run.costs import cost_section
 from patchword.reports.run.parts import (
@@ -52,6 +53,7 @@ def report(run: Run, quality: Quality, images: Images, model: Model) -> str:
         robustness_section(run, model, images),
         sharpness_section(run),
         landscape_section(run),
+        balance_section(run, recipe.class_weights, "images"),
         skipped_section(run),
         cost_section(model.card),
         origin_section(run, recipe, f"Images: {images.name}, from {images.origin}.", model),
@@ -79,4 +81,5 @@ def _note(recipe: ImageRecipe) -> str:
     note = "Training values are means over an epoch, while the weights still change"
     note += ", on augmented images" if recipe.augmentation.parts() else ""
     note += ", with smoothed labels" if recipe.label_smoothing else ""
+    note += ", with larger weights for rare classes" if recipe.class_weights == "balanced" else ""
     return f"{note}; validation values are computed at its end, on images that are not in the training data."

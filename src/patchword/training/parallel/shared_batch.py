@@ -38,8 +38,8 @@ class SharedBatch:
 
     @property
     def labels(self) -> Tensor:
-        """An empty tensor whose length is that of the whole batch; the labels are in `answers`."""
-        return torch.empty(len(self), 0)
+        """The labels of all samples; if they are no classes, an empty tensor of the length of the whole batch."""
+        return torch.empty(len(self), 0) if self.answers is None else self.answers
 
     @property
     def samples(self) -> Tensor:

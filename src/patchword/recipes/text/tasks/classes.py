@@ -1,6 +1,5 @@
 """Tasks that predict a class, several labels or a number per text of a table."""
 
-import torch
 from torch import Tensor
 
 from patchword.core.errors import UserError
@@ -13,6 +12,7 @@ from patchword.data.text.formats.labels import (
     split_labels,
 )
 from patchword.data.text.formats.tables import Table
+from patchword.objectives.class_weights import balanced_weights
 from patchword.recipes.text.inference.answers import ClassAnswer, LabelsAnswer, NumberAnswer, TextAnswer
 from patchword.recipes.text.tasks.spec import AnswerOptions, Labels
 from patchword.recipes.text.tasks.table import TableTask
@@ -24,7 +24,9 @@ class ClassTask(TableTask):
     has_classes = True
 
     def idle(self) -> dict[str, str]:
-        return {field: why for field, why in super().idle().items() if field not in ("weights", "label_smoothing")}
+        return {
+            field: why for field, why in super().idle().items() if field not in ("class_weights", "label_smoothing")
+        }
 
     def own_metrics(self, labels: Labels) -> tuple[str, ...]:
         return ("accuracy", "f1", "matthews") if len(labels) == 2 else ("accuracy", "f1-macro")
@@ -52,19 +54,13 @@ class ClassTask(TableTask):
         return label_ids(rows, label_names(rows.columns["label"]))[groups]
 
     def made(self, rows: Table, examples: Examples, truth: Tensor, labels: Labels) -> TableSet:
-        weights = _balancing(truth, len(labels)) if self.recipe.weights else None
+        weights = balanced_weights(truth, len(labels)) if self.recipe.class_weights == "balanced" else None
         metrics = self.metrics(labels)
         return ClassSet(rows, examples, truth, labels, metrics, weights, self.recipe.label_smoothing)
 
     def answer(self, scores: Tensor, names: Labels, options: AnswerOptions) -> TextAnswer:
         best = (scores / options.temperature).softmax(-1).topk(min(options.top, len(names)))
         return ClassAnswer(tuple(zip((names[k] for k in best.indices.tolist()), best.values.tolist(), strict=True)))
-
-
-def _balancing(truth: Tensor, classes: int) -> Tensor:
-    """Return the class weights, inversely proportional to the class counts, with mean 1 over the examples."""
-    counts = torch.bincount(truth, minlength=classes).clamp(min=1)
-    return len(truth) / (classes * counts.float())
 
 
 class LabelsTask(TableTask):

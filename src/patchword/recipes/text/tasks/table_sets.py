@@ -57,6 +57,11 @@ class ClassSet(TableSet):
         loss = F.cross_entropy(scores, self.truth)
         return Judged(float(loss), measure(self.metrics, scores.argmax(-1), self.truth), scores.softmax(-1))
 
+    def counts(self) -> dict[str, int]:
+        """Return the number of texts of each class."""
+        found = self.truth.bincount(minlength=len(self.labels)).tolist()
+        return dict(zip(self.labels, found, strict=True))
+
     def scores(self, judged: Judged) -> Scores:
         best = judged.answers.max(-1)
         logits = judged.answers.clamp(min=torch.finfo(torch.float32).tiny).log()

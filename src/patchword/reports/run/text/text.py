@@ -16,6 +16,7 @@ from patchword.reports.landscape.saved import landscape_section
 from patchword.reports.landscape.sharpness import sharpness_section
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import counted, measured, named
+from patchword.reports.run.balance import balance_section
 from patchword.reports.run.costs import cost_section
 from patchword.reports.run.parts import (
     best_epoch,
@@ -47,6 +48,7 @@ def text_report(run: Run, found: TextEvaluation) -> str:
         *([_compression(found.compression)] if found.compression else []),
         *_task_sections(found),
         texts_section(run, recipe, found),
+        balance_section(run, recipe.class_weights, "texts") if found.scores is not None else "",
         skipped_section(run),
         sharpness_section(run),
         landscape_section(run),
@@ -160,9 +162,10 @@ def _note(recipe: TextRecipe) -> str:
     """Return why training values can be worse than validation values."""
     note = "Training values are means over an epoch, with dropout, while the weights still change"
     note += ", with smoothed labels" if recipe.label_smoothing else ""
-    note += ", with larger weights for rare classes" if recipe.weights else ""
+    weighted = recipe.class_weights == "balanced"
+    note += ", with larger weights for rare classes" if weighted else ""
     text = f"{note}; validation values are computed at its end, on texts that are not in the training data"
-    return f"{text}, with the plain loss." if recipe.label_smoothing or recipe.weights else f"{text}."
+    return f"{text}, with the plain loss." if recipe.label_smoothing or weighted else f"{text}."
 
 
 def _origin(recipe: TextRecipe) -> str:

@@ -1,0 +1,34 @@
+"""The section on the class counts of the training data, and what was done about rare classes."""
+
+from patchword.core.files import read_json
+from patchword.recipes.run import Run
+from patchword.reports.plots import page
+from patchword.reports.plots.numbers import percent
+
+
+def balance_section(run: Run, class_weights: str, things: str) -> str:
+    """Return the class counts of the training data; empty for runs that did not record them. things: e.g. "images"."""
+    path = run.folder / "data.json"
+    counts: dict[str, int] = read_json(path).get("class_counts", {}) if path.is_file() else {}
+    present = {name: count for name, count in counts.items() if count}
+    if not present:
+        return ""
+    large, small = max(present, key=present.__getitem__), min(present, key=present.__getitem__)
+    about = f"The largest class, <b>{page.escape(large)}</b>, has {counts[large]:,} training {things}, the smallest, "
+    about += f"<b>{page.escape(small)}</b>, {counts[small]:,}. {_WEIGHTS[class_weights]}"
+    if counts[large] == counts[small]:
+        about = f"Every class has {counts[large]:,} training {things}. {_WEIGHTS[class_weights]}"
+    total = sum(counts.values())
+    rows = [
+        page.row(page.escape(name), f"{count:,}", percent(count / total, 1))
+        for name, count in sorted(counts.items(), key=lambda pair: -pair[1])
+    ]
+    table = page.table(f"Training {things} per class", ("class", things, "share"), rows, kind="measures")
+    return page.section("Class balance", page.paragraph(about) + page.folded("All classes", table))
+
+
+_WEIGHTS = {
+    "none": "In the loss, every example has the same weight.",
+    "balanced": "In the training loss, a class has the weight n / (classes x its number of examples), so that all "
+    "classes count the same; validation and test losses have no weights.",
+}
