@@ -14,6 +14,7 @@ from patchword.core.files import make_folder, read_json, remove_temporary_files,
 from patchword.data.randomness import step_seed
 from patchword.fusion.compile import compile
 from patchword.layers.activation_checkpointing import checkpoint_activations
+from patchword.recipes.early_stopping import early_stop
 from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_agreement, check_group, samples_of
 from patchword.recipes.resume import report_cost, resumable, resume_loop
@@ -32,7 +33,7 @@ from patchword.training.parallel.files import SilentLog, checkpoints_of
 from patchword.training.parallel.process_group import SINGLE_PROCESS, SingleProcess
 from patchword.training.parallel.rank import is_main
 from patchword.training.parallel.rendezvous import SAVED, join_group, report_to_launcher
-from patchword.training.run_log import RunLog
+from patchword.training.run_log import RunLog, read_metrics
 from patchword.training.schedule import WarmupCosine, WarmupLinear, WarmupSteps, inverse_root
 from patchword.training.signals import interruptible, stop_requested
 from patchword.training.state import ProgressLog
@@ -100,7 +101,10 @@ def train(
                 resume_loop(loop, console)
             if group.is_main:
                 check_disk(loop, folder)
-            return loop.run() and not any(group.any_rank(stop_requested()))
+            finished = loop.run() and not any(group.any_rank(stop_requested()))
+            if finished and (reason := early_stop(recipe, read_metrics(folder / "metrics.jsonl"))):
+                console.print(reason, highlight=False, markup=False)
+            return finished
 
 
 def begin(recipe: Recipe, task: Task, folder: Path) -> None:

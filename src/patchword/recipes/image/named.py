@@ -81,6 +81,7 @@ def finetune_images() -> Recipe:
         weight_decay=0.05,
         layer_decay=0.75,
         label_smoothing=0.1,
+        patience=5,
     )
 
 

@@ -8,7 +8,10 @@ from patchword.recipes.text.recipe import TextRecipe
 
 
 def classify_text() -> TextRecipe:
-    return TextRecipe(about="A classifier of your own texts, from a table with a text column and a label column.")
+    return TextRecipe(
+        about="A classifier of your own texts, from a table with a text column and a label column.",
+        patience=3,
+    )
 
 
 def tag() -> TextRecipe:
@@ -16,6 +19,7 @@ def tag() -> TextRecipe:
         about="One tag per word: parts of speech, named entities; from CoNLL or CoNLL-U files.",
         task="tags",
         learning_rate=1e-4,
+        patience=3,
     )
 
 
@@ -26,6 +30,7 @@ def squad() -> TextRecipe:
         length=384,
         stride=128,
         batch_size=16,
+        patience=3,
     )
 
 

@@ -12,6 +12,7 @@ from torch import nn
 from patchword import __version__
 from patchword.analysis.cost import Cost
 from patchword.core.files import read_json
+from patchword.recipes.early_stopping import early_stop
 from patchword.recipes.run import Run
 from patchword.recipes.schema.recipe import Recipe
 from patchword.reports.plots import figures, page
@@ -25,6 +26,7 @@ def document(run: Run, title: str, lead: str, tiles: Sequence[str], sections: Se
     """Return the whole page."""
     about = f"Run {page.escape(run.folder.absolute().name)}. {page.escape(run.recipe().about)}"
     head = page.paragraph(about, "about") + f"<h1>{page.escape(title)}</h1>\n"
+    lead = f"{lead} {early_stop(run.recipe(), run.metrics())}".strip()
     head += page.paragraph(page.escape(lead), "lead") + page.tiles(tiles)
     return page.document(title, f"<header>\n{head}{page.contents(sections)}</header>\n{''.join(sections)}")
 
