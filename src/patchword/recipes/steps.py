@@ -74,21 +74,9 @@ def build_step(
     def log(text: str) -> None:
         console.print(text, style="yellow", highlight=False, markup=False)
 
-    plain = PlainStep(
-        objective,
-        optimizer,
-        clip_norm=recipe.clip_norm,
-        micro_batches=group.micro_batches(recipe.gradient_accumulation),
-        precision=pick_precision(recipe.precision, task.device),
-        gradient_sync=group.gradient_sync(model, [p for part in optimizer.param_groups for p in part["params"]]),
-    )
-    gradient: ComputesGradient = plain
-    if recipe.sam:
-        ascent = Adaptive(recipe.sam) if recipe.sam_adaptive else Steepest(recipe.sam)
-        gradient = SharpnessAware(plain, model, ascent)
-    gradient = OomRetry(gradient, plain, model, log, resume)
+    plain, gradient = build_gradient(recipe, task, objective, optimizer, group)
     return NonFiniteGuard(
-        gradient,
+        OomRetry(gradient, plain, model, log, resume),
         plain,
         model,
         folder,
@@ -100,6 +88,28 @@ def build_step(
         if recipe.loss_spike_factor
         else None,
     )
+
+
+def build_gradient(
+    recipe: Recipe,
+    task: Task,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
+    group: SingleProcess = SINGLE_PROCESS,
+) -> tuple[PlainStep, ComputesGradient]:
+    """Return the plain step, and what computes its gradient: itself, or SAM around it."""
+    plain = PlainStep(
+        objective,
+        optimizer,
+        clip_norm=recipe.clip_norm,
+        micro_batches=group.micro_batches(recipe.gradient_accumulation),
+        precision=pick_precision(recipe.precision, task.device),
+        gradient_sync=group.gradient_sync(task.model, [p for part in optimizer.param_groups for p in part["params"]]),
+    )
+    if not recipe.sam:
+        return plain, plain
+    ascent = Adaptive(recipe.sam) if recipe.sam_adaptive else Steepest(recipe.sam)
+    return plain, SharpnessAware(plain, task.model, ascent)
 
 
 def build_average(recipe: Recipe, model: nn.Module, steps: int) -> WeightAverage:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 
@@ -56,6 +56,14 @@ class Task(Protocol):
 
     def save(self, folder: Path) -> None:
         """Save the current model and everything that is needed to use it, such as its tokenizer."""
+        ...
+
+    def samples(self) -> dict[str, int]:
+        """Return the number of samples of the data splits that were read: "training" and "validation"."""
+        ...
+
+    def with_batch_size(self, size: int) -> Self:
+        """Return the same task with another batch size. It shares the model and the data, which are not read again."""
         ...
 
     def fingerprint(self) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
+from torch import nn
 
 from patchword.core.device import machine
 from patchword.core.errors import UserError
@@ -82,12 +84,7 @@ def train(
         task = build_task(recipe, console)
         if group.size > 1:
             check_agreement(task.fingerprint(), group)
-        if recipe.activation_checkpointing is not False:
-            checkpoint_activations(
-                task.model, None if recipe.activation_checkpointing is True else recipe.activation_checkpointing
-            )
-        if recipe.freeze == "backbone":
-            freeze_backbone(task.model)
+        prepare_model(recipe, task.model)
         group.prepare(task.model)
         with resumable(folder), group.main_only(exclusive(folder)), supervision.interruptible() as interrupted:
             if group.is_main:
@@ -118,6 +115,26 @@ def begin(recipe: Recipe, task: Task, folder: Path) -> None:
 def build_task(recipe: Recipe, console: Console) -> Task:
     """Read the training data and build the model."""
     return kind_of(recipe).build_task(recipe, console)
+
+
+def prepare_model(recipe: Recipe, model: nn.Module) -> None:
+    """Change the model of a new task as its recipe asks, before the optimizer is built."""
+    if recipe.activation_checkpointing is not False:
+        stages = None if recipe.activation_checkpointing is True else recipe.activation_checkpointing
+        checkpoint_activations(model, stages)
+    if recipe.freeze == "backbone":
+        freeze_backbone(model)
+
+
+def build_optimizer(recipe: Recipe, model: nn.Module) -> torch.optim.AdamW:
+    return adamw(
+        model,
+        recipe.learning_rate,
+        recipe.weight_decay,
+        layer_decay=recipe.layer_decay,
+        lr_ratios=recipe.lr_ratios(),
+        bias_correction=recipe.bias_correction,
+    )
 
 
 def check_data(now: dict[str, Any], folder: Path) -> None:
@@ -172,14 +189,7 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
     if recipe.compile:
         records = recipe.gradient_accumulation == 1 and recipe.sharding == "none"
         forward = compile(model, training=True, dynamic=task.shapes_change or None, cuda_graphs=records)
-    optimizer = adamw(
-        model,
-        recipe.learning_rate,
-        recipe.weight_decay,
-        layer_decay=recipe.layer_decay,
-        lr_ratios=recipe.lr_ratios(),
-        bias_correction=recipe.bias_correction,
-    )
+    optimizer = build_optimizer(recipe, model)
     steps = task.steps_per_epoch()
     total = steps * recipe.epochs
     step = build_step(recipe, task, task.objective(forward), optimizer, folder, console, group)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from rich.console import Console
@@ -58,6 +58,13 @@ class DetectionTask:
 
     def save(self, folder: Path) -> None:
         save(self.model, folder)
+
+    def samples(self) -> dict[str, int]:
+        return {"training": len(self.train.source), "validation": len(self.held.batches.source)}
+
+    def with_batch_size(self, size: int) -> Self:
+        recipe = self.recipe.model_copy(update={"batch_size": size})
+        return replace(self, recipe=recipe, train=replace(self.train, size=size))
 
     def fingerprint(self) -> dict[str, Any]:
         source = self.train.source

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import nn
@@ -82,6 +82,12 @@ class TaughtTask(ABC):
 
     def save(self, folder: Path) -> None:
         self.task.save(folder)
+
+    def samples(self) -> dict[str, int]:
+        return self.task.samples()
+
+    def with_batch_size(self, size: int) -> Self:
+        return replace(self, task=self.task.with_batch_size(size))
 
     def fingerprint(self) -> dict[str, Any]:
         return self.task.fingerprint()

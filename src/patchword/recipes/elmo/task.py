@@ -3,9 +3,9 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from rich.console import Console
@@ -71,6 +71,12 @@ class ElmoTask:
     def save(self, folder: Path) -> None:
         write_text(folder / WORDS, "".join(f"{word}\n" for word in self.corpus.words[: self.train.vocabulary]))
         save(self.model, folder)
+
+    def samples(self) -> dict[str, int]:
+        return {"training": len(self.train), "validation": len(self.held)}
+
+    def with_batch_size(self, size: int) -> Self:
+        return replace(self, recipe=self.recipe.model_copy(update={"batch_size": size}))
 
     def fingerprint(self) -> dict[str, Any]:
         return {"name": "the texts", "samples": len(self.train), "fingerprint": self.corpus.fingerprint()}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from rich.console import Console
@@ -74,6 +74,13 @@ class ImagePretrainingTask:
 
     def save(self, folder: Path) -> None:
         self.pretrained.save(folder)
+
+    def samples(self) -> dict[str, int]:
+        return {"training": len(self.train.images), "validation": len(self.held.batches.images)}
+
+    def with_batch_size(self, size: int) -> Self:
+        recipe = self.recipe.model_copy(update={"batch_size": size})
+        return replace(self, recipe=recipe, train=replace(self.train, size=size))
 
     def fingerprint(self) -> dict[str, Any]:
         images = self.train.images

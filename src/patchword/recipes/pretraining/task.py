@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -84,6 +84,12 @@ class PretrainingTask:
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder)
         save(self.model, folder)
+
+    def samples(self) -> dict[str, int]:
+        return {"training": len(self.train), "validation": len(self.held)}
+
+    def with_batch_size(self, size: int) -> Self:
+        return replace(self, recipe=self.recipe.model_copy(update={"batch_size": size}))
 
     def fingerprint(self) -> dict[str, Any]:
         return {"name": "the texts", "samples": len(self.train), "fingerprint": self.train.fingerprint()}

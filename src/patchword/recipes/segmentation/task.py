@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from rich.console import Console
@@ -64,6 +64,13 @@ class SegmentationTask:
         save(self.model, folder)
         if colors := self.train.source.colors:
             write_json(folder / COLORS, [list(color) for color in colors])
+
+    def samples(self) -> dict[str, int]:
+        return {"training": len(self.train.source), "validation": len(self.held.source)}
+
+    def with_batch_size(self, size: int) -> Self:
+        recipe = self.recipe.model_copy(update={"batch_size": size})
+        return replace(self, recipe=recipe, train=replace(self.train, size=size))
 
     def fingerprint(self) -> dict[str, Any]:
         source = self.train.source

@@ -63,8 +63,12 @@ def _reads_others(name: str, what: str) -> UserError:
 
 def batch_format(packed: str, tokenizer: Tokenizer, device: torch.device) -> BatchFormat:
     """Return the format of batches. packed: the recipe's field: "true", "false" or "auto", which packs on a GPU."""
-    packs = device.type == "cuda" if packed == "auto" else packed == "true"
-    return BatchFormat(0 if tokenizer.pad is None else tokenizer.pad, packs, device)
+    return BatchFormat(0 if tokenizer.pad is None else tokenizer.pad, packs(packed, device), device)
+
+
+def packs(packed: str, device: torch.device) -> bool:
+    """Return True if batches are packed. packed: the recipe's field"""
+    return device.type == "cuda" if packed == "auto" else packed == "true"
 
 
 def check_length(length: int, model: TextModel) -> None:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from rich.console import Console
@@ -81,6 +81,13 @@ class TextTask:
         self.tokenizer.save(folder)
         save(self.model, folder)
         self.latest.save(folder)
+
+    def samples(self) -> dict[str, int]:
+        return {"training": len(self.train.examples), "validation": len(self.held.examples)}
+
+    def with_batch_size(self, size: int) -> Self:
+        recipe = self.recipe.model_copy(update={"batch_size": size})
+        return replace(self, spec=replace(self.spec, recipe=recipe))
 
     def fingerprint(self) -> dict[str, Any]:
         found = fingerprint(self.train.examples) | skipped_record(self.skipped)

@@ -1,9 +1,9 @@
 """Builds the task of translation from its recipe."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -70,6 +70,13 @@ class TranslationTask:
     def save(self, folder: Path) -> None:
         save_tokenizers(self.languages.source, self.languages.target, folder)
         save(self.model, folder)
+
+    def samples(self) -> dict[str, int]:
+        return {"training": len(self.train), "validation": len(self.validation)}
+
+    def with_batch_size(self, size: int) -> Self:
+        recipe = self.recipe.model_copy(update={"batch_size": size})
+        return replace(self, recipe=recipe, batches=replace(self.batches, tokens=size))
 
     def fingerprint(self) -> dict[str, Any]:
         mark = f"{self.train.fingerprint()} {self.languages.fingerprint()}"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from rich.console import Console
@@ -75,6 +75,12 @@ class OverVectorsTask:
 
     def save(self, folder: Path) -> None:
         save(self.model, folder)
+
+    def samples(self) -> dict[str, int]:
+        return {"training": len(self.train.examples), "validation": len(self.held.examples)}
+
+    def with_batch_size(self, size: int) -> Self:
+        return replace(self, recipe=self.recipe.model_copy(update={"batch_size": size}))
 
     def fingerprint(self) -> dict[str, Any]:
         return {"name": self.train.examples.name, "samples": len(self.train.examples), "fingerprint": self.words}

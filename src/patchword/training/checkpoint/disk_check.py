@@ -12,9 +12,13 @@ from patchword.training.loop import Loop
 
 def checkpoint_bytes(loop: Loop) -> int:
     """Return the size of one checkpoint. Before the first step it includes the two moments per weight of AdamW."""
-    existing = sum(_bytes(state.values()) for state in loop.optimizer.state.values())
-    trained = _bytes(weight for group in loop.optimizer.param_groups for weight in group["params"])
-    return _bytes(loop.model.state_dict().values()) + _bytes(loop.average.shadow.values()) + max(existing, 2 * trained)
+    existing = sum(tensor_bytes(state.values()) for state in loop.optimizer.state.values())
+    trained = tensor_bytes(weight for group in loop.optimizer.param_groups for weight in group["params"])
+    return (
+        tensor_bytes(loop.model.state_dict().values())
+        + tensor_bytes(loop.average.shadow.values())
+        + max(existing, 2 * trained)
+    )
 
 
 def run_bytes(loop: Loop) -> int:
@@ -25,7 +29,7 @@ def run_bytes(loop: Loop) -> int:
     """
     kept = loop.checkpoints.keep + 2
     copies = max(1, kept - len(loop.checkpoints.all())) + loop.step.snapshots_to_write()
-    return copies * checkpoint_bytes(loop) + 2 * _bytes(loop.model.state_dict().values())
+    return copies * checkpoint_bytes(loop) + 2 * tensor_bytes(loop.model.state_dict().values())
 
 
 def check_disk(loop: Loop, folder: Path) -> None:
@@ -40,5 +44,6 @@ def format_cost(cost: SaveCost) -> str:
     return f"{format_bytes(cost.bytes)}, on the disk after {cost.seconds:.2f} s, {waited}"
 
 
-def _bytes(tensors: Iterable[object]) -> int:
+def tensor_bytes(tensors: Iterable[object]) -> int:
+    """Return the bytes of all tensors among these values."""
     return sum(tensor.nbytes for tensor in tensors if isinstance(tensor, Tensor))
