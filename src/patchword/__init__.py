@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from patchword.api.preprocessing import tokenizer, transform
     from patchword.api.run import Run
     from patchword.api.training import train
+    from patchword.api.tuning import dry_run, find_lr
     from patchword.fusion.compile import compile
     from patchword.models import list_models
     from patchword.pipelines import Pipeline, pipeline
@@ -32,7 +33,9 @@ __all__ = [
     "bench",
     "compile",
     "create",
+    "dry_run",
     "evaluate",
+    "find_lr",
     "list_models",
     "load",
     "models",
@@ -51,7 +54,9 @@ _HOMES = {
     "bench": "api.bench",
     "compile": "fusion.compile",
     "create": "weights",
+    "dry_run": "api.tuning",
     "evaluate": "api.evaluation",
+    "find_lr": "api.tuning",
     "list_models": "models",
     "load": "weights",
     "pipeline": "pipelines",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # so that mypy resolves the modules before the package that i
     from patchword.api.preprocessing import transform as transform
     from patchword.api.run import Run as Run
     from patchword.api.training import train as train
+    from patchword.api.tuning import dry_run as dry_run
+    from patchword.api.tuning import find_lr as find_lr
     from patchword.core.card import ConfigValue
     from patchword.fusion.compile import compile as compile
     from patchword.layers.dense.detector import Detector

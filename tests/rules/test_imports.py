@@ -25,6 +25,7 @@ ALLOWED = {
     "benchmarking": {"core", "layers", "fusion", "models", "weights", "data", "objectives", "training", "analysis"},
     "timing": {"core", "layers", "fusion", "models", "weights", "data", "objectives", "training", "analysis"},
     "inspection": {"core", "layers", "models", "weights", "data", "objectives", "training", "analysis", "recipes"},
+    "tuning": {"core", "layers", "models", "data", "training", "analysis", "recipes"},
     "studies": {"core", "layers", "models", "data", "objectives", "analysis", "recipes", "inspection"},
     "reports": {"core", "layers", "data", "objectives", "analysis", "recipes", "timing", "inspection", "studies"},
     "pipelines": {
@@ -33,7 +34,7 @@ ALLOWED = {
     },
     "api": {
         *("core", "layers", "models", "weights", "data", "training", "recipes"),
-        *("benchmarking", "studies", "reports", "pipelines"),
+        *("benchmarking", "tuning", "studies", "reports", "pipelines"),
     },
     "serving": {"core", "models", "weights", "data", "analysis"},
     "lab": {"core", "serving", "analysis", "reports"},

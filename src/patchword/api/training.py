@@ -55,10 +55,7 @@ def train(
     >>> run = patchword.train("image-folder-vit", data="photos", epochs=3)
     >>> run = patchword.train("fashion-mnist-vit", **{"model.depth": 6})
     """
-    if fspath(recipe) in STUDIES:
-        raise UserError(
-            f"{recipe!r} is a study", expected="a recipe", hint=f"train it in a shell: patchword train {recipe}"
-        )
+    refuse_study(recipe)
     base, folder = recipe_and_folder(recipe, Path(runs), name, resume)
     chosen = base.with_values(fields)
     console = Console(quiet=True) if quiet or not is_main() else Console(soft_wrap=True)
@@ -72,6 +69,14 @@ def train(
     if is_main():
         supervision.end(run)
     return run
+
+
+def refuse_study(recipe: str | PathLike[str]) -> None:
+    """Raise an error for the name of a study, which has several runs."""
+    if fspath(recipe) in STUDIES:
+        raise UserError(
+            f"{recipe!r} is a study", expected="a recipe", hint=f"train it in a shell: patchword train {recipe}"
+        )
 
 
 def recipe_and_folder(

@@ -20,6 +20,13 @@ from patchword.cli.common import (
     stopped,
 )
 from patchword.cli.completion import trainable
+from patchword.cli.training.before_training import (
+    DryRunOption,
+    FindLrOption,
+    JsonOption,
+    before_training,
+    check_before_training,
+)
 from patchword.cli.training.field_options import (
     FIELDS,
     BatchSize,
@@ -79,6 +86,9 @@ def train(
     model: ModelName = None,
     seed: Seed = None,
     device: DeviceName = None,
+    dry_run: DryRunOption = False,
+    find_lr: FindLrOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Train a recipe, evaluate the best weights on the test set once, and write the report.
 
@@ -92,6 +102,13 @@ def train(
     --processes 8 splits every batch over 8 processes, one GPU each, or on the CPU: batch size, order of the samples and
     result stay those of one process. If one dies, all restart from the newest checkpoint. See docs/scale.md.
 
+    --dry-run reads the data, builds the model and takes a few steps, none of which is kept. It prints samples, steps,
+    MACs, memory, time, disk space, and the fields that are decided automatically, such as the device.
+
+    --find-lr takes about 100 steps with a learning rate that rises from 1e-6 to 1, on weights that are thrown away, and
+    suggests the rate at which the loss falls fastest, or less. It sees only the first steps: a good rate also depends
+    on the length of the run, the schedule and the batch size, so compare it with the recipe's own.
+
     sam=0.05 trains with SAM, with two gradients per step (twice the time). teacher=RUN distills another model.
 
     Examples:
@@ -99,6 +116,8 @@ def train(
       patchword train fashion-mnist-vit
       patchword train fashion-mnist-vit epochs=5 model.depth=6
       patchword train finetune-images --model runs/mine --data images --epochs 5
+      patchword train fashion-mnist-vit epochs=5 --dry-run
+      patchword train finetune-images model=runs/bird data=my/images --find-lr
       patchword train image-folder-vit data=my/images
       patchword train detect-objects data=my/photos --name mine
       patchword train segment-images data=my/streets --name streets
@@ -124,6 +143,7 @@ def train(
     changes = [*_settings_of(recipe, runs, options, typed), *typed]
     if download:
         _fetch(recipe, changes, runs)
+    check_before_training(dry_run, find_lr, as_json, several=seeds is not None or recipe in STUDIES or processes > 1)
     if processes > 1 or rank_of() is not None:
         one_run_only(seeds is not None or recipe in STUDIES)
     if processes > 1 and rank_of() is None:
@@ -141,6 +161,9 @@ def train(
         return
     base, folder = recipe_and_folder(recipe, runs, name, resume)
     chosen = base.with_settings(changes)
+    if dry_run or find_lr:
+        before_training(chosen, folder, out, find_lr, as_json, again)
+        return
     if resume and seeds is None:
         _explain_resume(recipe, folder, out)
     if seeds is not None:
