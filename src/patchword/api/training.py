@@ -22,6 +22,7 @@ from patchword.recipes.train import Supervision
 from patchword.recipes.train import train as train_weights
 from patchword.studies import STUDIES, find_recipe
 from patchword.training.parallel.rank import is_main
+from patchword.tuning.batch_size import with_batch_size
 from patchword.weights.hub.download import fetch_all
 
 
@@ -62,6 +63,7 @@ def train(
     print_duration(base, chosen, folder, console)
     if download:
         fetch_all(model_names(chosen))
+    chosen = with_batch_size(chosen, folder, console, base.batch_size)
     supervision = CallbackSupervision(callbacks, folder)
     with _hints_for_python(), _resume_call(folder):
         train_recipe(chosen, folder, console, resume, supervision)

@@ -16,6 +16,7 @@ from patchword.reports.plots.learning_rate import learning_rate_figure
 from patchword.reports.plots.page import embedded
 from patchword.tuning import dry_run as dry_runs
 from patchword.tuning import lr_finder
+from patchword.tuning.batch_size import with_batch_size
 from patchword.weights.hub.download import fetch_all
 
 
@@ -92,6 +93,7 @@ def find_lr(
     >>> patchword.train("digits-vit", learning_rate=ramp.suggestion)
     """
     chosen, default = _chosen(recipe, fields, download)
+    chosen = with_batch_size(chosen, Path("runs") / default, _console(quiet))
     found = lr_finder.find_lr(chosen, _console(quiet), steps, lowest, highest, progress)
     return LearningRateRamp(**vars(found), name=default)
 

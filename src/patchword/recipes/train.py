@@ -20,6 +20,7 @@ from patchword.recipes.early_stopping import early_stop
 from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_agreement, check_group, samples_of
 from patchword.recipes.resume import report_cost, resumable, resume_loop
+from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import CHANGEABLE, Recipe
 from patchword.recipes.steps import build_average, build_step, check_step
@@ -114,6 +115,10 @@ def begin(recipe: Recipe, task: Task, folder: Path) -> None:
 
 def build_task(recipe: Recipe, console: Console) -> Task:
     """Read the training data and build the model."""
+    if recipe.batch_size == AUTO_BATCH:
+        raise UserError(
+            "batch_size=auto is for one recipe", expected="a number: a study compares runs of one batch size"
+        )
     return kind_of(recipe).build_task(recipe, console)
 
 

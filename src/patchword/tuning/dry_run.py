@@ -12,11 +12,13 @@ from rich.console import Console
 
 from patchword.core.device import pick_precision
 from patchword.core.disk_space import format_bytes, free_bytes
+from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.task import Task
 from patchword.recipes.text.model import packs
 from patchword.recipes.train import assemble
 from patchword.training.checkpoint.disk_check import run_bytes
+from patchword.tuning.batch_size import with_batch_size
 from patchword.tuning.macs import TrainingMacs, training_macs
 from patchword.tuning.memory import StepMemory, memory_limit, step_memory
 from patchword.tuning.trial_steps import WARM_UP, StepTimes, TrialSteps, timed_steps, trial_task
@@ -150,6 +152,8 @@ def dry_run(recipe: Recipe, folder: Path, console: Console, seconds: float = SEC
 
     folder: of the run that is planned. seconds: for which steps are timed.
     """
+    is_auto = recipe.batch_size == AUTO_BATCH
+    recipe = with_batch_size(recipe, folder, console)
     task = trial_task(recipe, console)
     trial = TrialSteps(task)
     times = timed_steps(trial, seconds)
@@ -171,7 +175,7 @@ def dry_run(recipe: Recipe, folder: Path, console: Console, seconds: float = SEC
         times=times,
         disk=run_bytes(loop),
         disk_free=free_bytes(folder),
-        decided=decided(recipe, task),
+        decided=decided(recipe, task) | ({"batch_size": str(recipe.batch_size)} if is_auto else {}),
     )
 
 

@@ -48,5 +48,5 @@ def _forward(task: Task, card: Card, batch: Batch) -> tuple[int, str]:
         tokens = max(1, round(batch.tokens / len(batch)))
         return count(card, inputs=text_of(card, tokens)).macs, f"text of {tokens} tokens"
     cost = count(card)
-    size = " x ".join(map(str, cost.input[1:]))
-    return cost.macs, f"{'image' if REGISTRY.reads_images(card.model) else 'input'} of {size}"
+    sides = " x ".join(map(str, cost.input[1:]))
+    return cost.macs, f"{'image' if REGISTRY.reads_images(card.model) else 'input'} of {sides}"

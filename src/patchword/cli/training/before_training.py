@@ -54,7 +54,7 @@ def before_training(
 
     quiet = Console(quiet=True) if as_json else out
     if find_lr:
-        _print_ramp(_ramp(recipe, folder.name, quiet), out, as_json, words)
+        _print_ramp(_ramp(recipe, folder.name, quiet), out, as_json, words, recipe.batch_size)
         return
     from patchword.tuning import dry_run
 
@@ -77,7 +77,7 @@ def _ramp(recipe: "Recipe", name: str, console: "Console") -> "LearningRateRamp"
     return LearningRateRamp(**vars(found), name=name)
 
 
-def _print_ramp(ramp: "LearningRateRamp", out: "Console", as_json: bool, words: Sequence[str]) -> None:
+def _print_ramp(ramp: "LearningRateRamp", out: "Console", as_json: bool, words: Sequence[str], batch_size: int) -> None:
     figure = Path(f"{ramp.name}-learning-rate.png")
     ramp.save_figure(figure)
     if as_json:
@@ -85,7 +85,9 @@ def _print_ramp(ramp: "LearningRateRamp", out: "Console", as_json: bool, words: 
         return
     lines = [f"\n{ramp}", f"figure: {figure}"]
     if ramp.suggestion is not None:
-        kept = [word for word in words if not word.startswith("learning_rate=")]
+        number = f"batch_size={batch_size}"
+        fixed = [number if word == "batch_size=auto" else word for word in words]
+        kept = [word for word in fixed if not word.startswith("learning_rate=")]
         lines += [
             "It is a start for a comparison: the ramp sees the first steps only. To train with it:",
             f"  {shlex.join([*kept, f'learning_rate={ramp.suggestion:g}'])}",

@@ -109,6 +109,11 @@ def train(
     suggests the rate at which the loss falls fastest, or less. It sees only the first steps: a good rate also depends
     on the length of the run, the schedule and the batch size, so compare it with the recipe's own.
 
+    batch_size=auto tries real steps and takes the largest size, doubled from a small one, that fits memory with
+    head-room; on a CPU the one from which more samples per step are hardly faster. The run's recipe has the number, so
+    a resumed run, all seeds and other machines use the same. The learning rate is not changed; the usual rules for it
+    are printed.
+
     sam=0.05 trains with SAM, with two gradients per step (twice the time). teacher=RUN distills another model.
 
     Examples:
@@ -136,6 +141,7 @@ def train(
     from patchword.studies import STUDIES
     from patchword.studies.seeds import check_seeds_folder, over_seeds, study_over_seeds
     from patchword.training.parallel.rank import is_main, rank_of
+    from patchword.tuning.batch_size import with_batch_size
 
     typed, out = settings_of(settings, fields), console(quiet=not is_main())
     given = model, data, epochs, batch_size, learning_rate, image_size, seed, device
@@ -161,6 +167,8 @@ def train(
         return
     base, folder = recipe_and_folder(recipe, runs, name, resume)
     chosen = base.with_settings(changes)
+    if not dry_run:  # which names the number among what was decided
+        chosen = with_batch_size(chosen, folder, console(quiet=as_json or not is_main()), base.batch_size)
     if dry_run or find_lr:
         before_training(chosen, folder, out, find_lr, as_json, again)
         return

@@ -8,6 +8,7 @@ from patchword.data.detection.sources import SCENES
 from patchword.data.detection.transforms.chain import Chain, Jitter, Transform, multi_scale
 from patchword.data.detection.transforms.geometry import RandomFlip, ResizeShorter
 from patchword.recipes.dense.recipe import BackboneLrRatio, BackboneWeights, DenseRecipe, MaxImages, Passes, Validation
+from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.recipe import KIND, STRICT, Chosen, ModelChoice
 
 YOUR_OBJECTS = "objects"  # the default folder of recipes for the user's own data
@@ -61,7 +62,7 @@ class DetectionRecipe(DenseRecipe):
     backbone_weights: BackboneWeights = ""
     backbone_lr_ratio: BackboneLrRatio = 1.0
     max_images: MaxImages = 0
-    batch_size: int = Field(16, gt=0, description="images per optimizer step")
+    batch_size: BatchSize = Field(16, ge=0, description=f"images per optimizer step; {AUTO_MEANS}")
     passes: Passes = 1
     pad_multiple: int = Field(
         32,

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from patchword.core.errors import UserError
 from patchword.data.text.corpus.word_counts import WordSplitting
+from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.fields import refuse_hub_name, whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
@@ -45,7 +46,7 @@ class ElmoRecipe(Recipe):
         0.01, gt=0, lt=0.5, description="fraction of the sentences that is kept for validation and never trained on"
     )
     epochs: int = Field(5, gt=0, description=EPOCHS)
-    batch_size: int = Field(8192, gt=0, description="tokens per optimizer step, with padding")
+    batch_size: BatchSize = Field(8192, ge=0, description=f"tokens per optimizer step, with padding; {AUTO_MEANS}")
     learning_rate: float = Field(1e-3, gt=0, description=LEARNING_RATE)
     warmup: float = Field(0.05, ge=0, lt=1, description=WARMUP)
     weight_decay: float = Field(0.01, ge=0, description=WEIGHT_DECAY)

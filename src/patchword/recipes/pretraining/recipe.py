@@ -7,6 +7,7 @@ from pydantic import Field
 
 from patchword.core.errors import UserError
 from patchword.recipes.distillation.fields import Taught, Teacher
+from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
@@ -72,7 +73,7 @@ class PretrainingRecipe(Recipe):
     teacher: Taught = Field(Teacher(), description="the model to distil from; teacher=RUN names it")
     packed: Annotated[Literal["auto", "true", "false"], Field(description=PACKED)] = "auto"
     epochs: int = Field(10, gt=0, description=EPOCHS)
-    batch_size: int = Field(256, gt=0, description="examples per optimizer step")
+    batch_size: BatchSize = Field(256, ge=0, description=f"examples per optimizer step; {AUTO_MEANS}")
     tokens: int = Field(
         0, ge=0, description="instead of batch_size: tokens per optimizer step, in as many examples as fit; 0 is off"
     )

@@ -16,7 +16,11 @@ from patchword.weights.hub.name import is_hub_name
 
 DEVICE = r"^(auto|(cpu|cuda|mps|xpu)(:\d+)?)$"
 DEVICES = "auto, cpu, cuda (cuda:1 is the second) or mps"
-_SPECIAL = {"activation_checkpointing": "true, false, or stages such as [0, 1]", "device": DEVICES}
+_SPECIAL = {
+    "activation_checkpointing": "true, false, or stages such as [0, 1]",
+    "device": DEVICES,
+    "batch_size": "a whole number above 0, or auto",
+}
 
 
 def check_device(name: str) -> str:

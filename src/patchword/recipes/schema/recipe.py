@@ -10,6 +10,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.models.older_fields import rename_older_fields
 from patchword.models.registry import keep_mlp_ratio
 from patchword.recipes.schema.aliases import ADVICE, ALIASES, alias_hint
+from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.fields import DEVICE, DEVICES, expected_of, field_value, flat_fields, model_value
 from patchword.recipes.schema.older_fields import current_name
 
@@ -123,7 +124,7 @@ class Recipe(BaseModel):
     expect: Expect = Field(Expect(), description="the result that was measured with this recipe")
     model: Chosen = Field(description=MODEL)
     epochs: int = Field(10, gt=0, description=EPOCHS)
-    batch_size: int = Field(128, gt=0, description="samples per optimizer step")
+    batch_size: BatchSize = Field(128, ge=0, description=f"samples per optimizer step; {AUTO_MEANS}")
     gradient_accumulation: int = Field(1, gt=0, description="micro-batches per batch; more of them need less memory")
     learning_rate: float = Field(1e-3, gt=0, description=LEARNING_RATE)
     warmup: float = Field(0.1, ge=0, lt=1, description=WARMUP)

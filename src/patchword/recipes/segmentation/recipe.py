@@ -15,6 +15,7 @@ from patchword.data.segmentation.transforms.label_transforms import (
     RandomScaledCrop,
 )
 from patchword.recipes.dense.recipe import BackboneLrRatio, BackboneWeights, DenseRecipe, MaxImages, Passes, Validation
+from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.recipe import KIND, STRICT, Chosen, ModelChoice
 
 YOUR_MAPS = "label-maps"  # the default folder of recipes for the user's own data
@@ -82,7 +83,7 @@ class SegmentationRecipe(DenseRecipe):
     backbone_weights: BackboneWeights = ""
     backbone_lr_ratio: BackboneLrRatio = 1.0
     max_images: MaxImages = 0
-    batch_size: int = Field(16, gt=0, description="crops per optimizer step")
+    batch_size: BatchSize = Field(16, ge=0, description=f"crops per optimizer step; {AUTO_MEANS}")
     passes: Passes = 1
     crop: int = Field(
         512, gt=0, multiple_of=32, description="side in pixels of the training crops and of sliding windows"

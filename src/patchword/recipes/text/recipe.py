@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from patchword.core.errors import UserError
 from patchword.recipes.distillation.fields import Taught, Teacher
+from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.broken import BrokenSamples
 from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
@@ -75,7 +76,7 @@ class TextRecipe(BrokenSamples, Recipe):
     )
     packed: Annotated[Literal["auto", "true", "false"], Field(description=PACKED)] = "auto"
     epochs: int = Field(3, gt=0, description=EPOCHS)
-    batch_size: int = Field(32, gt=0, description="texts per optimizer step")
+    batch_size: BatchSize = Field(32, ge=0, description=f"texts per optimizer step; {AUTO_MEANS}")
     learning_rate: float = Field(5e-5, gt=0, description=LEARNING_RATE)
     schedule: Literal["cosine", "linear", "inverse-root"] = Field("linear", description=SCHEDULE)
     weight_decay: float = Field(0.01, ge=0, description=WEIGHT_DECAY)

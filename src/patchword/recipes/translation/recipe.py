@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.objectives.metrics.bleu import BleuWords
+from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.fields import refuse_hub_name, whole_path
 from patchword.recipes.schema.recipe import (
     EMA_DECAY,
@@ -47,8 +48,8 @@ class TranslationRecipe(Recipe):
     penalty: float = Field(0.6, ge=0, description="length penalty of the beam search; 0 compares plain probabilities")
     bleu: BleuWords = Field("13a", description="tokenizer of sacrebleu: 13a, intl, zh (Chinese) or char (characters)")
     epochs: int = Field(40, gt=0, description=EPOCHS)
-    batch_size: int = Field(
-        4096, gt=0, description="tokens per optimizer step, counted on the longer side, with padding"
+    batch_size: BatchSize = Field(
+        4096, ge=0, description=f"tokens per optimizer step, counted on the longer side, with padding; {AUTO_MEANS}"
     )
     learning_rate: float = Field(2e-3, gt=0, description="peak learning rate; 0.001 is better for LSTMs")
     schedule: Literal["cosine", "linear", "inverse-root"] = Field("inverse-root", description=SCHEDULE)

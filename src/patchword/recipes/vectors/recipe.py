@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from patchword.data.text.corpus.word_counts import WordSplitting
+from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.fields import whole_path
 from patchword.recipes.schema.recipe import (
     EPOCHS,
@@ -47,7 +48,7 @@ class OverVectorsRecipe(Recipe):
     length: int = Field(256, gt=0, description="for classes: maximum words per text")
     memory: float = Field(8.0, gt=0, description="maximum memory in GiB for the vectors of all words")
     epochs: int = Field(8, gt=0, description=EPOCHS)
-    batch_size: int = Field(32, gt=0, description="texts per optimizer step")
+    batch_size: BatchSize = Field(32, ge=0, description=f"texts per optimizer step; {AUTO_MEANS}")
     learning_rate: float = Field(2e-3, gt=0, description=LEARNING_RATE)
     schedule: Literal["cosine", "linear"] = Field("linear", description=SCHEDULE)
     weight_decay: float = Field(0.01, ge=0, description=WEIGHT_DECAY)

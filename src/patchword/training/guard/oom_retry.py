@@ -44,7 +44,7 @@ class OomRetry:
         try:
             return self.step.gradient(batch)
         except (RuntimeError, MemoryError) as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
         return None
 
@@ -69,7 +69,7 @@ class OomRetry:
         )
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Return True for an out-of-memory error.
 
     torch has an exception type for it, but the CPU allocator and some NVIDIA libraries only have a message.
