@@ -16,7 +16,7 @@ from patchword.recipes.task import Task
 from patchword.training.guard.oom_retry import is_out_of_memory
 from patchword.training.parallel.rank import rank_of
 from patchword.tuning.batch_search import BatchSearch, BatchTrial, FoundBatch
-from patchword.tuning.memory import memory_limit, step_memory
+from patchword.tuning.memory import longest_texts, memory_limit, step_memory
 from patchword.tuning.trial_steps import TrialSteps, timed_steps, trial_task
 
 R = TypeVar("R", bound=Recipe)
@@ -63,9 +63,11 @@ def try_steps(task: Task, size: int) -> BatchTrial | None:
         torch.cuda.reset_peak_memory_stats(task.device)
     trial = TrialSteps(task.with_batch_size(size))
     try:
+        for longest in longest_texts(trial.task):
+            trial.step(longest, 0.0)
         times = timed_steps(trial, _SECONDS)
         with closing(trial.batches()) as batches:  # type: ignore[type-var]  # a generator
-            memory = step_memory(trial, [next(batches)])
+            memory = step_memory(trial, longest_texts(trial.task) or [next(batches)])
         return BatchTrial(size, memory.total, times.mean)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):

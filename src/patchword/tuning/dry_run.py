@@ -20,7 +20,7 @@ from patchword.recipes.train import assemble
 from patchword.training.checkpoint.disk_check import run_bytes
 from patchword.tuning.batch_size import with_batch_size
 from patchword.tuning.macs import TrainingMacs, training_macs
-from patchword.tuning.memory import StepMemory, memory_limit, step_memory
+from patchword.tuning.memory import StepMemory, longest_texts, memory_limit, step_memory
 from patchword.tuning.trial_steps import WARM_UP, StepTimes, TrialSteps, timed_steps, trial_task
 from patchword.tuning.words import about_time, amount, counted
 
@@ -101,7 +101,9 @@ class DryRun:
         recipe, macs = self.recipe, self.macs
         fixed = f", {self.trained:,} of them trained" if self.trained < self.parameters else ""
         unit = (type(recipe).model_fields["batch_size"].description or "").partition(";")[0]
-        patience = f"; fewer if it stops early (patience={recipe.patience})" if recipe.patience else ""
+        patience = (
+            f"; fewer if it stops early (patience={recipe.patience})" if 0 < recipe.patience < recipe.epochs else ""
+        )
         return {
             "data": self._data(),
             "model": f"{recipe.model.name}, {self.parameters:,} parameters{fixed}",
@@ -158,7 +160,7 @@ def dry_run(recipe: Recipe, folder: Path, console: Console, seconds: float = SEC
     trial = TrialSteps(task)
     times = timed_steps(trial, seconds)
     with closing(trial.batches()) as endless:  # type: ignore[type-var]  # a generator
-        batches = list(islice(endless, _BATCHES))
+        batches = [*islice(endless, _BATCHES), *longest_texts(task)]
     loop = assemble(recipe.model_copy(update={"compile": False}), task, folder, Console(quiet=True))
     return DryRun(
         recipe=recipe,

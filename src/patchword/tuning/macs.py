@@ -13,6 +13,7 @@ from patchword.models import REGISTRY
 from patchword.recipes.distillation.task import TaughtTask
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
 from patchword.recipes.task import Task
+from patchword.recipes.text.task import TextTask
 from patchword.training.step import Batch
 
 
@@ -29,7 +30,7 @@ class TrainingMacs:
 
 
 def training_macs(task: Task, batch: Batch) -> TrainingMacs:
-    """Count the MACs of a model for one sample; of texts, for one of the mean length in this batch."""
+    """Count the MACs of a model for one sample; of texts, for one of the mean length."""
     forward, sample = _forward(task, task.model.card, batch)
     teacher = _forward(task, task.teacher.card, batch)[0] if isinstance(task, TaughtTask) else 0
     gradients = 2 if task.recipe.sam else 1
@@ -45,8 +46,15 @@ def _forward(task: Task, card: Card, batch: Batch) -> tuple[int, str]:
         side = task.recipe.crop
         return count_segmenter(card, size=(side, side)).macs, f"crop of {side} x {side} pixels"
     if isinstance(batch, TextBatch) and REGISTRY.reads(card.model) == "texts":
-        tokens = max(1, round(batch.tokens / len(batch)))
+        tokens = _mean_tokens(task, batch)
         return count(card, inputs=text_of(card, tokens)).macs, f"text of {tokens} tokens"
     cost = count(card)
     sides = " x ".join(map(str, cost.input[1:]))
     return cost.macs, f"{'image' if REGISTRY.reads_images(card.model) else 'input'} of {sides}"
+
+
+def _mean_tokens(task: Task, batch: TextBatch) -> int:
+    """Return the mean over all training texts, or over a batch if every epoch has other examples."""
+    own = task.task if isinstance(task, TaughtTask) else task
+    ids = own.train.examples.ids if isinstance(own, TextTask) else batch.ids
+    return max(1, round(len(ids.values) / len(ids)))

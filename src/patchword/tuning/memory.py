@@ -7,7 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.memory import ENOUGH, free_memory
+from patchword.data.text.batching.batches import TextBatches
 from patchword.recipes.distillation.task import TaughtTask
+from patchword.recipes.task import Task
+from patchword.recipes.text.task import TextTask
 from patchword.training.checkpoint.disk_check import tensor_bytes
 from patchword.training.step import Batch, autocast
 from patchword.tuning.trial_steps import TrialSteps
@@ -68,6 +71,14 @@ def activation_bytes(trial: TrialSteps, batch: Batch) -> int:
     ):
         trial.plain.objective(micro_batch, batch)
     return sum(sizes.values())
+
+
+def longest_texts(task: Task) -> list[Batch]:
+    """Return the batch of the longest texts, whose step needs the most memory; nothing for a task of other data."""
+    own = task.task if isinstance(task, TaughtTask) else task
+    if not isinstance(own, TextTask):
+        return []
+    return [TextBatches(own.train.examples, own.recipe.batch_size, own.form).whole()[0]]
 
 
 def memory_limit(device: torch.device) -> int | None:

@@ -13,7 +13,8 @@ from patchword.recipes.kinds import KINDS
 from patchword.recipes.train import build_task
 from patchword.training.step import PlainStep
 from patchword.tuning.dry_run import dry_run
-from patchword.tuning.memory import activation_bytes
+from patchword.tuning.memory import activation_bytes, longest_texts
+from patchword.tuning.trial_steps import TrialSteps
 from support.material import everything_below, silent, tiny_recipe
 from support.tiny.kinds import TINY, tiny_kind
 
@@ -71,6 +72,20 @@ def test_the_memory_of_a_known_model_is_exact():
     assert activation_bytes(trial, Batch(inputs, torch.zeros(4), torch.arange(4))) == 4 * (4 * 8 + 4 * 16)
     plain.micro_batches = 2
     assert activation_bytes(trial, Batch(inputs, torch.zeros(4), torch.arange(4))) == 4 * (4 * 8 + 2 * 16)
+
+
+def test_texts_are_counted_at_their_mean_length_and_with_the_memory_of_the_longest():
+    recipe = tiny_kind("text", "epochs=2")
+    found, task = dry_run(recipe, PLAN, silent(), seconds=0), build_task(recipe, silent())
+    lengths = task.train.examples.ids.lengths.double()
+    assert lengths.min() < lengths.mean() < lengths.max()
+    assert found.macs.input == f"text of {round(float(lengths.mean()))} tokens"
+    trial, (longest,) = TrialSteps(task), longest_texts(task)
+    assert longest.ids.lengths.min() >= lengths.sort(descending=True).values[len(longest) - 1]
+    kept = activation_bytes(trial, longest)
+    assert found.memory.activations >= kept > min(activation_bytes(trial, batch) for batch in task.data(0, 0))
+    assert "stops early" not in str(found)
+    assert "stops early (patience=3)" in str(dry_run(tiny_kind("text", "epochs=4"), PLAN, silent(), seconds=0))
 
 
 def test_more_micro_batches_need_less_memory_and_the_weights_stay():
