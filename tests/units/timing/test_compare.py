@@ -22,6 +22,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.registry import Registry
+from patchword.reports.colors import IMAGE_FAMILIES
 from patchword.reports.comparison import scatter
 from patchword.reports.comparison.comparison import table
 from patchword.reports.comparison.image import COLUMNS, ImageComparison
@@ -342,9 +343,9 @@ def test_the_process_tells_why_it_failed(monkeypatch, capsys, error, memory):
 
 def test_every_family_has_a_colour_and_a_mark_of_its_own():
     titles = [REGISTRY.find(name)[0].title for name in map(smallest, image_families())]
-    assert set(titles) <= scatter.STYLES.keys()
-    assert len({mark for _, mark in scatter.STYLES.values()}) == len({c for c, _ in scatter.STYLES.values()})
-    assert len({mark for _, mark in scatter.STYLES.values()}) == len(scatter.STYLES)
+    assert set(titles) <= IMAGE_FAMILIES.keys()
+    assert len({mark for _, mark in IMAGE_FAMILIES.values()}) == len({c for c, _ in IMAGE_FAMILIES.values()})
+    assert len({mark for _, mark in IMAGE_FAMILIES.values()}) == len(IMAGE_FAMILIES)
 
 
 def test_a_picture_of_nothing_is_not_drawn():

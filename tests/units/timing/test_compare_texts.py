@@ -19,6 +19,7 @@ from patchword.analysis.published.text_comparison import (
 from patchword.analysis.speed import Speed, free_memory, product_rate
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
+from patchword.reports.colors import TEXT_FAMILIES
 from patchword.reports.comparison import text_scatter
 from patchword.reports.comparison.comparison import table
 from patchword.reports.comparison.text import TextComparison
@@ -311,9 +312,9 @@ def test_the_process_of_its_own_answers_in_json(monkeypatch, capsys):
 
 
 def test_every_family_of_texts_has_a_colour_and_a_mark_of_its_own():
-    assert {REGISTRY.find(name)[0].title for name in TEXTS} <= text_scatter.STYLES.keys()
+    assert {REGISTRY.find(name)[0].title for name in TEXTS} <= TEXT_FAMILIES.keys()
     for number in (0, 1):
-        assert len({style[number] for style in text_scatter.STYLES.values()}) == len(text_scatter.STYLES)
+        assert len({style[number] for style in TEXT_FAMILIES.values()}) == len(TEXT_FAMILIES)
 
 
 def test_pictures_of_nothing_are_not_drawn(undrawn):

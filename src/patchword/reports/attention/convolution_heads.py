@@ -12,11 +12,11 @@ from torch import Tensor
 
 from patchword.analysis.attention.as_convolution import ConvolutionByAttention
 from patchword.core.files import whole_file
-from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, figure_style
+from patchword.reports.colors import BLUE, FAINT, GREY, INK, ORANGE
+from patchword.reports.plots.figures import drawn, figure_style
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 _LEAST = 0.01  # weights below this are not drawn
-_EDGE, _EMPTY = "#8a939c", "#eef1f4"
 
 
 def write_heads(layer: ConvolutionByAttention, weights: Tensor, title: str, folder: Path, name: str) -> list[Path]:
@@ -67,7 +67,7 @@ def _frame(axes: Axes, layer: ConvolutionByAttention, left: float, top: float) -
     height, width = layer.grid.height, layer.grid.width
     unit = max(height, width)
     right, bottom = left + width / unit, top + height / unit
-    axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=_EMPTY, edgecolor=_EDGE, linewidth=0.6))
+    axes.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=FAINT, edgecolor=GREY, linewidth=0.6))
     axes.hlines([top + line / unit for line in range(1, height)], left, right, color="white", linewidth=0.5)
     axes.vlines([left + line / unit for line in range(1, width)], top, bottom, color="white", linewidth=0.5)
 
@@ -77,7 +77,7 @@ def _cells(layer: ConvolutionByAttention, read: Tensor, place: tuple[int, int]) 
     width, zero = layer.grid.width, max(layer.grid.height, layer.grid.width) / 6
     zeros = float(read[0])
     face = ORANGE if zeros > _LEAST else "white"
-    yield Rectangle((0, -1.25 * zero), zero, zero, facecolor=face, edgecolor=_EDGE, linewidth=0.6)
+    yield Rectangle((0, -1.25 * zero), zero, zero, facecolor=face, edgecolor=GREY, linewidth=0.6)
     for token in (read[1:] > _LEAST).nonzero().flatten().tolist():
         weight = float(read[1 + token])
         yield Rectangle((token % width, token // width), 1, 1, facecolor=BLUE, alpha=weight, linewidth=0)

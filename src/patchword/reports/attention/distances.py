@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from patchword.reports.plots.figures import BLUE, ORANGE
+from patchword.reports.colors import BLUE, ORANGE
 
 
 def distance_figure(depths: Sequence[tuple[int, Tensor]], title: str, unit: str, whole: str) -> Figure:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from patchword.core.files import whole_file
 from patchword.recipes.text.inference.similarity import Similarity
-from patchword.reports.plots.figures import INK, drawn, figure_style
+from patchword.reports.colors import INK
+from patchword.reports.plots.figures import drawn, figure_style
 
 _WITH_NUMBERS = 16  # numbers are written for at most this many uses
 _KINDS: tuple[Literal["png", "svg"], ...] = ("png", "svg")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from patchword.inspection.attention_texts import TextAttention, TextLayerLook
 from patchword.reports.attention.distances import distance_figure
-from patchword.reports.plots.figures import BLUE
+from patchword.reports.colors import BLUE
 from patchword.reports.plots.numbers import counted, shortened
 
 _GAP, _PANEL = 6, 96  # pixels

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patches import Rectangle
 
-from patchword.reports.plots.figures import BLUE, INK
+from patchword.reports.colors import BLUE, INK
 
 PADDING = -1  # the hatch of a position outside the map; the others are regions of a group
 HATCHES = {0: "", 1: "/////", 2: "\\\\\\\\\\", 3: "xxxxx", PADDING: "...."}

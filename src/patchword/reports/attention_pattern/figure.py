@@ -17,7 +17,8 @@ from patchword.reports.attention_pattern.descriptions import depth_of, percent
 from patchword.reports.attention_pattern.drawing import HATCHES, OUTSIDE, PADDING, draw
 from patchword.reports.attention_pattern.maps import INDIRECT
 from patchword.reports.attention_pattern.panels import Panel, panels
-from patchword.reports.plots.figures import INK, drawn, figure_style
+from patchword.reports.colors import INK, TEXT
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import counted
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
@@ -72,7 +73,7 @@ class _Page:
 
     def panel(self, left: float, top: float, high: float, panel: Panel) -> None:
         self.text(left, top + 0.29, panel.title, size=10.5, weight="bold")
-        self.text(left, top + 0.1, panel.note, size=9, color="#4d565f")
+        self.text(left, top + 0.1, panel.note, size=9, color=TEXT)
         box = (left / self.width, (top - high) / self.height, _MAP / self.width, high / self.height)
         draw(self.figure.add_axes(box), panel.shown)
 

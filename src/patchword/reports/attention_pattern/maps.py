@@ -11,7 +11,7 @@ from patchword.analysis.attention_pattern import AttentionPattern, KeyReceptiveF
 from patchword.core.grid import Grid
 from patchword.reports.attention_pattern.colors import faded, palette
 from patchword.reports.attention_pattern.drawing import PADDING, TokenMap
-from patchword.reports.plots.figures import BLUE
+from patchword.reports.colors import BLUE
 
 INDIRECT, UNREACHED = "#80b9d9", "#e9ecef"  # reached through an earlier block; not reached
 

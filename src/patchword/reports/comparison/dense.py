@@ -7,8 +7,9 @@ from typing import Any
 from patchword.analysis.cost.detection import CONVENTION
 from patchword.analysis.published.comparison import APART
 from patchword.analysis.published.dense_comparison import DenseRow
+from patchword.reports.colors import style_of
 from patchword.reports.comparison.comparison import MARK, Comparison, Figures, Sheet, printed, rate
-from patchword.reports.comparison.scatter import OTHER, STYLES, Point, scatter_figure
+from patchword.reports.comparison.scatter import Point, scatter_figure
 
 COLUMNS = (
     "detector",
@@ -136,7 +137,7 @@ def _scatter(rows: Sequence[DenseRow], kind: str) -> dict[str, bytes]:
         size = published.backbone.rpartition("-")[2]
         label = f"{_LETTERS.get(published.system, published.system)} {size}"
         line = row.family, published.system, published.schedule
-        style = STYLES.get(row.family, OTHER)
+        style = style_of(row.family)
         points.append(Point(row.family, label, row.macs / 1e9, value, line, style, published.schedule != "1x"))
     return scatter_figure(points, _MACS, f"{kind} (%)", _CAPTIONS[kind == "mIoU"].format(kind=kind))
 

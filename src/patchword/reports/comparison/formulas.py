@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from patchword.core.files import whole_file
-from patchword.reports.comparison.scatter import STYLES, by_factors
+from patchword.reports.colors import TEXT, Style, style_of
+from patchword.reports.comparison.scatter import by_factors
 from patchword.reports.plots.figures import drawn, figure_style
-
-_LIKE = {"global": "ViT", "window": "Swin", "cross-shaped": "CSWin", "pale": "Pale"}  # the family whose colour it has
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Curve:
     seconds: Sequence[float]
 
     @property
-    def style(self) -> tuple[str, str]:
-        return STYLES[_LIKE[self.name]]
+    def style(self) -> Style:
+        return style_of(self.name)
 
 
 def write_formulas(sides: Sequence[int], curves: Sequence[Curve], caption: str, folder: Path) -> list[Path]:
@@ -45,8 +44,9 @@ def write_formulas(sides: Sequence[int], curves: Sequence[Curve], caption: str, 
         for axes in (cost, time):
             _scale(axes, sides)
         names = [Line2D([], [], color=curve.style[0], marker=curve.style[1], label=curve.name) for curve in curves]
-        figure.legend(handles=names, loc="outside upper center", ncols=len(names))
-        figure.supxlabel("\n".join(textwrap.wrap(caption, 125)), size=9, color="#5c656e", x=0.01, ha="left")
+        figure.suptitle("Four kinds of attention over the resolution", size=13, weight="bold")
+        figure.legend(handles=names, loc="outside lower center", ncols=len(names))
+        figure.supxlabel("\n".join(textwrap.wrap(caption, 125)), size=9, color=TEXT, x=0.01, ha="left")
         contents = {kind: drawn(figure, kind) for kind in ("png", "svg")}
     for kind, content in contents.items():
         with whole_file(folder / f"formula.{kind}") as temporary:

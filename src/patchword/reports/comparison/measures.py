@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from matplotlib.figure import Figure
 
 from patchword.core.files import whole_file, write_json, write_text
+from patchword.reports.colors import TEXT
 from patchword.reports.comparison.panels import draw_rows
 from patchword.reports.comparison.study import Grid, data_part, write_csv
 from patchword.reports.plots.figures import drawn, figure_style
@@ -103,6 +104,11 @@ def means_of(columns: Sequence[Column], groups: Mapping[str, Sequence[Result]]) 
     }
 
 
+def named_measures(columns: Sequence[Column]) -> str:
+    """Return the title of a figure: the measures that its panels show."""
+    return ", ".join(dict.fromkeys(column.title for column in columns))
+
+
 class Written(NamedTuple):
     """What the files of a study contain besides its runs."""
 
@@ -162,12 +168,13 @@ class MeasuresComparison:
         with figure_style():
             size = 2.9 * len(self.columns) + 1.6, 0.42 * len(self.rows) + 1.3
             figure = Figure(figsize=(max(size[0], 6.0), size[1]), layout="constrained")
+            figure.suptitle(named_measures(self.columns), size=13, weight="bold")
             panels = figure.subplots(1, len(self.columns), sharey=True, squeeze=False)[0]
             for axes, column in zip(panels, self.columns, strict=True):
                 draw_rows(axes, {name: column.values(runs) for name, runs in self.rows.items()})
                 axes.set_xlabel(column.label)
             dots = f"{counted(self.seeds, 'seed')} each; dots: seeds; lines and numbers: means"
-            figure.supxlabel(dots if self.seeds > 1 else "one seed each", size=9, color="#4d565f")
+            figure.supxlabel(dots if self.seeds > 1 else "one seed each", size=9, color=TEXT)
             return figure
 
     def write(self, folder: Path) -> list[Path]:

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from patchword.core.files import whole_file, write_json, write_text
+from patchword.reports.colors import BLUE, INK, TEXT
 from patchword.reports.comparison.study import Grid, group_of, write_csv
-from patchword.reports.plots.figures import BLUE, INK, drawn, figure_style
+from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import duration, measured, named, scale_of, shortened
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result
@@ -80,6 +81,7 @@ def panels_figure(groups: Groups) -> Figure:
     most = max(len(rows) for rows in groups.values())
     with figure_style():
         figure = Figure(figsize=(4.2 * len(groups) + 0.6, 0.42 * most + 1.3), layout="constrained")
+        figure.suptitle(f"{' and '.join(groups)}: mean and seeds of each row", size=13, weight="bold")
         for number, (panel, rows) in enumerate(groups.items()):
             seeds = list(rows.values())
             metric, part = seeds[0][0].metric, seeds[0][0].part
@@ -87,7 +89,7 @@ def panels_figure(groups: Groups) -> Figure:
             axes = figure.add_subplot(1, len(groups), number + 1, xlabel=f"{part} {named(metric)}{unit}")
             axes.set_title(panel, size=11.5)
             draw_rows(axes, {label: [scale * result.score for result in runs] for label, runs in rows.items()})
-        figure.supxlabel("dots: seeds; lines and numbers: means", size=9, color="#4d565f")
+        figure.supxlabel("dots: seeds; lines and numbers: means", size=9, color=TEXT)
         return figure
 
 

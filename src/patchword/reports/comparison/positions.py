@@ -10,13 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from patchword.core.files import whole_file, write_json, write_text
+from patchword.reports.colors import FAINT, GREY, INK, TEXT, style_of
 from patchword.reports.comparison.study import Grid
-from patchword.reports.plots.figures import drawn, figure_style
+from patchword.reports.plots.figures import drawn, figure_style, title
 from patchword.studies.text_positions import Exercise, Finding
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
-_COLOURS = ("#8a939c", "#d55e00", "#0072b2", "#56b4e9", "#1c2024", "#009e73", "#cc79a7", "#e69f00")
-_MARKS = "xsoPvD^*"
 
 ABOUT = (
     "Task: name the token before each token. Trained on texts of {length} tokens, tested on longer ones. "
@@ -48,7 +47,7 @@ def write_positions(found: Sequence[Finding], task: Exercise, folder: Path) -> l
         folder / "positions.md", f"{ABOUT.format(length=task.length)}\n\n{positions_grid(found, task).markdown()}"
     )
     write_json(folder / "positions.json", to_json(found, task))
-    figures = {"accuracy": _accuracy(found, task), "similarity": _similarity(found, task)}
+    figures = {"accuracy": accuracy_figure(found, task), "similarity": _similarity(found, task)}
     with figure_style(), ExitStack() as files:
         paths = [folder / f"{name}.{kind}" for name in figures for kind in _KINDS]
         for path in paths:
@@ -73,17 +72,19 @@ def to_json(found: Sequence[Finding], task: Exercise) -> dict[str, Any]:
     return {"trained_length": task.length, "steps": task.steps, "seed": task.seed, "encodings": rows}
 
 
-def _accuracy(found: Sequence[Finding], task: Exercise) -> Figure:
+def accuracy_figure(found: Sequence[Finding], task: Exercise) -> Figure:
+    """Draw the accuracy over the length of the text, a line per encoding."""
     with figure_style():
         figure = Figure(figsize=(7.2, 4.4), layout="constrained")
         axes = figure.add_subplot(xlabel="tokens per text", ylabel="accuracy (%)", ylim=(0, 104))
-        axes.axvspan(0, task.length, color="#eef1f4")
-        axes.text(task.length * 0.73, 3, "trained", ha="center", size=9, color="#4d565f")
+        title(axes, f"Position encodings: trained on {task.length} tokens, tested on up to {max(task.tested)}")
+        axes.axvspan(0, task.length, color=FAINT)
+        axes.text(task.length * 0.73, 3, "trained", ha="center", size=9, color=TEXT)
         guessed = [100 * (task.length + (n - task.length) / (task.words - 1)) / n for n in task.tested]
         label = f"correct up to {task.length}, then guessed"
-        axes.plot(task.tested, guessed, color="#8a939c", linestyle=":", label=label)
-        for number, one in enumerate(found):
-            colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
+        axes.plot(task.tested, guessed, color=GREY, linestyle=":", label=label)
+        for one in found:
+            colour, mark = style_of(one.scheme)
             values = [100 * value for value in one.accuracies]
             axes.plot(task.tested, values, color=colour, marker=mark, markersize=5, label=one.scheme)
         axes.set_xlim(task.length * 0.46, max(task.tested) * 1.02)
@@ -116,8 +117,8 @@ def _similarity(found: Sequence[Finding], task: Exercise) -> Figure:
                 axis.set_major_locator(MaxNLocator(4, integer=True))
             if one.scheme != "shaw":
                 for line in (axes.axhline, axes.axvline):
-                    line(task.length, color="#1c2024", linewidth=0.8, linestyle=":")
+                    line(task.length, color=INK, linewidth=0.8, linestyle=":")
         if shown:
             figure.colorbar(shades, ax=list(panels), shrink=0.6)
-        figure.supxlabel(f"dotted: the end of the {task.length} trained positions", size=9, color="#4d565f")
+        figure.supxlabel(f"dotted: the end of the {task.length} trained positions", size=9, color=TEXT)
         return figure

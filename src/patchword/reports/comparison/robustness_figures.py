@@ -10,13 +10,12 @@ from torch import Tensor
 
 from patchword.data.corruptions import CORRUPTIONS, GROUPS, SEVERITIES, corrupt
 from patchword.inspection.robustness import Robustness
-from patchword.reports.plots.figures import INK, ORANGE
+from patchword.reports.colors import BLUE, INK, ORANGE, style_of
 
-_COLOURS, _MARKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), "osD^"
 _SHOWN = 3  # the severity of the sheet
 
 
-def severity_figure(found: Robustness, title: str = "") -> Figure:
+def severity_figure(found: Robustness, title: str = "Accuracy under corruptions") -> Figure:
     """Draw a panel per group, a line per corruption, and the clean accuracy."""
     groups = {name: kinds for name, kinds in GROUPS.items() if any(kind in found.corrupted for kind in kinds)}
     across = min(2, len(groups))
@@ -37,21 +36,22 @@ def severity_figure(found: Robustness, title: str = "") -> Figure:
 def _lines(axes: Axes, name: str, rows: Mapping[str, Mapping[int, float]], clean: float) -> None:
     axes.set_title(name, size=10.5)
     axes.axhline(100 * clean, color=INK, linestyle="--", linewidth=1, label=f"clean {100 * clean:.1f}")
-    for number, (kind, row) in enumerate(rows.items()):
+    for kind, row in rows.items():
+        colour, mark = style_of(kind)
         shown = [100 * value for value in row.values()]
-        axes.plot(list(row), shown, color=_COLOURS[number], marker=_MARKS[number], label=kind)
+        axes.plot(list(row), shown, color=colour, marker=mark, label=kind)
     axes.set_xticks(SEVERITIES)
     axes.set_ylim(0, 103)
     axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines
 
 
-def size_figure(found: Robustness, own: int, title: str = "") -> Figure:
+def size_figure(found: Robustness, own: int, title: str = "Accuracy at other image sizes") -> Figure:
     """Draw accuracy over the image size; the run's own size is marked."""
     points = dict(sorted({**found.sizes, own: found.clean}.items()))
     figure = Figure(figsize=(5.0, 3.2), layout="constrained")
     figure.suptitle(title, size=11)
     axes = figure.add_subplot(xlabel="image size (pixels)", ylabel="accuracy (%)", ylim=(0, 103))
-    axes.plot(list(points), [100 * value for value in points.values()], "o-", color=_COLOURS[0])
+    axes.plot(list(points), [100 * value for value in points.values()], "o-", color=BLUE)
     axes.plot([own], [100 * found.clean], "o", color=ORANGE, markersize=9, label="training size")
     axes.set_xticks(list(points))
     figure.legend(fontsize=9, loc="outside lower center")

@@ -13,24 +13,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from patchword.analysis.published.comparison import Row
 from patchword.analysis.published.image import ONE
-from patchword.reports.plots.figures import drawn, figure_style
+from patchword.reports.colors import TEXT, style_of
+from patchword.reports.plots.figures import drawn, figure_style, title
 from patchword.reports.plots.labels import Label, place
 
-# Okabe and Ito's colours without yellow, which is hard to see on white, and three more; every family has its marker.
-STYLES = {
-    "ViT": ("#1c2024", "o"),
-    "DeiT": ("#2f9bd6", "s"),
-    "Swin": ("#0059a5", "^"),
-    "CvT": ("#c98a00", "D"),
-    "CSWin": ("#d55e00", "v"),
-    "Pale": ("#008f69", "P"),
-    "PVT": ("#c2609a", "X"),
-    "Mixer": ("#8c6d31", "h"),
-    "ResNet": ("#6c757d", "<"),
-    "RegNetY": ("#5e4fa2", ">"),
-}
 _MACS = "multiply-accumulates per image (G, counted)"
-OTHER = ("#6c757d", "o")  # a family without a style of its own
 
 
 @dataclass(frozen=True)
@@ -66,7 +53,7 @@ def speed(rows: Sequence[Row], caption: str) -> dict[str, bytes]:
 
 
 def _point(row: Row, value: float, line: Hashable, filled: bool = True) -> Point:
-    return Point(row.family, row.size, row.macs / 1e9, value, line, STYLES.get(row.family, OTHER), filled)
+    return Point(row.family, row.size, row.macs / 1e9, value, line, style_of(row.family), filled)
 
 
 def _series(row: Row) -> tuple[Hashable, ...]:
@@ -87,6 +74,7 @@ def scatter_figure(
     with figure_style():
         figure = Figure(figsize=(8.4, 5.6), layout="constrained")
         axes = figure.add_subplot(xlabel=across, ylabel=unit, xscale="log")
+        title(axes, f"{unit.partition(' (')[0]} over {across.partition(' (')[0]}")
         if factors:
             axes.set_yscale("log")
         lines = _lines(points)
@@ -100,7 +88,7 @@ def scatter_figure(
             Line2D([], [], color=colour, marker=mark, label=family, linewidth=1.2) for family, colour, mark in families
         ]
         figure.legend(handles=handles, loc="outside right upper", fontsize=10)
-        figure.supxlabel("\n".join(textwrap.wrap(caption, 110)), size=9, color="#5c656e", x=0.01, ha="left")
+        figure.supxlabel("\n".join(textwrap.wrap(caption, 110)), size=9, color=TEXT, x=0.01, ha="left")
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         labels = [Label(point.across, point.value, point.label, point.style[0]) for point in points]

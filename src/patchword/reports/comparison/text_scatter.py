@@ -4,25 +4,11 @@ from collections.abc import Hashable, Sequence
 
 from patchword.analysis.published.text import MNLI
 from patchword.analysis.published.text_comparison import Condition, TextRow
+from patchword.reports.colors import style_of
 from patchword.reports.comparison import scatter
 from patchword.reports.comparison.comparison import Figures
-from patchword.reports.comparison.scatter import OTHER, Point, beyond_size
+from patchword.reports.comparison.scatter import Point, beyond_size
 
-# As in the figures of image models; every family has its marker.
-STYLES = {
-    "BERT": ("#1c2024", "o"),
-    "RoBERTa": ("#0059a5", "^"),
-    "ALBERT": ("#d55e00", "v"),
-    "DistilBERT": ("#2f9bd6", "s"),
-    "TinyBERT": ("#008f69", "P"),
-    "MobileBERT": ("#c2609a", "X"),
-    "ERNIE 1.0": ("#8c6d31", "h"),
-    "XLM": ("#5e4fa2", ">"),
-    "Big Bird": ("#c98a00", "D"),
-    "GPT": ("#7a0403", "p"),
-    "GPT-2": ("#b3261e", "*"),
-    "Grover": ("#4b6b2f", "d"),
-}
 _CAPTION = "Accuracy on the matched part of MNLI, as published; filled: test set, hollow: development set."
 
 
@@ -62,7 +48,7 @@ def _scores(rows: Sequence[TextRow], across: dict[str, float]) -> list[Point]:
 
 
 def _point(row: TextRow, across: float, value: float, line: Hashable, filled: bool = True) -> Point:
-    return Point(row.family, row.size, across, value, line, STYLES.get(row.family, OTHER), filled)
+    return Point(row.family, row.size, across, value, line, style_of(row.family), filled)
 
 
 def _series(row: TextRow) -> tuple[Hashable, ...]:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
+from patchword.reports.colors import BLUE, INK, ORANGE, TEXT
 from patchword.reports.comparison.measures import (
     Column,
     Written,
@@ -15,11 +16,12 @@ from patchword.reports.comparison.measures import (
     cost_cells,
     cost_titles,
     means_of,
+    named_measures,
     note_of,
     write_measures,
 )
 from patchword.reports.comparison.study import Grid, group_of
-from patchword.reports.plots.figures import BLUE, INK, ORANGE, figure_style
+from patchword.reports.plots.figures import figure_style
 from patchword.reports.plots.numbers import counted, shortened
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result, Study
@@ -80,6 +82,7 @@ class Comparison:
         width = (1.1 * len(self.rows) + 1.0) * len(self.columns)
         with figure_style():
             figure = Figure(figsize=(max(width, 6.0), 4.0), layout="constrained")
+            figure.suptitle(self._title(), size=13, weight="bold")
             for number, column in enumerate(self.columns, 1):
                 axes = figure.add_subplot(1, len(self.columns), number, xlabel="model")
                 axes.set_ylabel(column.label)
@@ -90,10 +93,15 @@ class Comparison:
                 axes.plot([], [], mark, color=colour, label=name)[0]
                 for (colour, mark, _), name in zip(_LOOKS, names, strict=True)
             ]
-            figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=10)
+            figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=10)
             dots = f"{counted(self.seeds, 'seed')} each; dots: seeds; lines and numbers: means"
-            figure.supxlabel(dots if self.seeds > 1 else "one seed each", size=9, color="#4d565f")
+            figure.supxlabel(dots if self.seeds > 1 else "one seed each", size=9, color=TEXT)
             return figure
+
+    def _title(self) -> str:
+        against, baseline = self.study.against, self.study.baseline
+        arms = f"{baseline} or {against}" if baseline else f"with and without {against}"
+        return f"{named_measures(self.columns)}: {arms}"
 
     def _panel(self, axes: Axes, column: Column) -> None:
         everything: list[float] = []

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from patchword.analysis.sharpness.landscape import Kind, LossLandscape
+from patchword.reports.colors import TEXT
 
 _WIDE = 10  # losses that differ by more than this factor are drawn on a logarithmic scale
 
@@ -44,7 +45,7 @@ def sample_caption(figure: Figure, landscapes: Sequence[RunLandscape]) -> None:
     """Write below the figure over which samples the losses are means."""
     samples = dict.fromkeys(one.sample for one in landscapes)
     words = next(iter(samples)) if len(samples) == 1 else "\n".join(f"{one.name}: {one.sample}" for one in landscapes)
-    figure.supxlabel(f"means over {words}", size=9, color="#4d565f")
+    figure.supxlabel(f"means over {words}", size=9, color=TEXT)
 
 
 def scale(losses: np.ndarray) -> Normalize:

@@ -14,6 +14,7 @@ from patchword.analysis.sharpness.landscape import Kind, LossLandscape
 from patchword.reports.landscape.axes import (
     RunLandscape,
     axis_label,
+    direction,
     few_numbers,
     sample_caption,
     scale,
@@ -31,6 +32,9 @@ def contour_figure(landscapes: Sequence[RunLandscape], kind: Kind) -> Figure:
     alone = columns == 1  # then its panels are side by side
     across, down = (rows, 1) if alone else (columns, rows)
     figure = Figure(figsize=(4.8 * across + 1.3, 4.1 * down + 0.4), layout="constrained")
+    figure.suptitle(
+        f"Loss around the weights, along {direction(kind, 0)} and {direction(kind, 1)}", size=13, weight="bold"
+    )
     grid = figure.add_gridspec(down, across)
     flat, tall, right = [], [], []
     for column, one in enumerate(landscapes):

@@ -13,14 +13,13 @@ from matplotlib.ticker import MaxNLocator
 from patchword.analysis.sharpness.landscape import Kind
 from patchword.core.errors import UserError
 from patchword.core.files import whole_file
-from patchword.reports.landscape.axes import RunLandscape, axis_label, few_numbers, sample_caption, scale
+from patchword.reports.colors import styles_of
+from patchword.reports.landscape.axes import RunLandscape, axis_label, direction, few_numbers, sample_caption, scale
 from patchword.reports.landscape.contours import contour_figure
 from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import shortened
 
 _KINDS: tuple[Literal["png", "svg"], ...] = ("png", "svg")
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024")
-_MARKS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
 
 
 def paths(out: Path) -> list[Path]:
@@ -67,19 +66,20 @@ def _lines(landscapes: Sequence[RunLandscape], kind: Kind) -> Figure:
     shown = ["loss", "accuracy"] if all(one.has_accuracy for one in landscapes) else ["loss"]
     figure = Figure(figsize=(5.2 * len(shown), 3.9), layout="constrained")
     losses = np.stack([one.found.losses.numpy() for one in landscapes])
+    looks = styles_of(one.name for one in landscapes)
     for place, what in enumerate(shown):
         axes = figure.add_subplot(1, len(shown), place + 1, xlabel=axis_label(kind, 0))
         for number, one in enumerate(landscapes):
             values = losses[number] if what == "loss" else 100 * one.found.accuracies.numpy()
-            colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
+            colour, mark = looks[one.name]
             label = shortened(one.name, 40) if not place else None
-            style = _LINES[number % len(_LINES)]
-            axes.plot(one.found.places, values, color=colour, marker=mark, linestyle=style, markersize=4, label=label)
+            axes.plot(one.found.places, values, color=colour, marker=mark, markersize=4, label=label)
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.set_ylabel(landscapes[0].loss_name if what == "loss" else "accuracy (%)")
         if what == "loss" and isinstance(scale(losses), LogNorm):
             axes.set(yscale="log", ylabel=f"{landscapes[0].loss_name}, logarithmic")
             few_numbers(axes)
-    figure.legend(loc="outside upper center", ncols=min(4, len(landscapes)), fontsize=10)
+    figure.suptitle(f"Loss around the weights, along {direction(kind, 0)}", size=13, weight="bold")
+    figure.legend(loc="outside lower center", ncols=min(4, len(landscapes)), fontsize=10)
     sample_caption(figure, landscapes)
     return figure

@@ -8,12 +8,12 @@ from matplotlib.ticker import MaxNLocator
 from patchword.inspection.saved_sharpness import read_sharpness
 from patchword.inspection.sharpness import weights_digest
 from patchword.recipes.run import Run
+from patchword.reports.colors import style_of_number
 from patchword.reports.plots import page
-from patchword.reports.plots.figures import drawn, figure_style
+from patchword.reports.plots.figures import drawn, figure_style, title
 from patchword.reports.plots.numbers import counted, percent
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024")
-_MARKS = "osD^vPX"
+_MOST = 7  # eigenvalues that are drawn
 
 
 def rows(kept: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -71,11 +71,12 @@ def convergence(kept: dict[str, Any]) -> bytes:
     with figure_style():
         figure = Figure(figsize=(5.6, 3.4), layout="constrained")
         axes = figure.add_subplot(xlabel="Hessian-vector products", ylabel="eigenvalue (loss per squared weight)")
-        for number in range(min(len(kept["eigenvalues"]), len(_COLOURS))):
+        title(axes, "Leading eigenvalues of the Hessian")
+        for number in range(min(len(kept["eigenvalues"]), _MOST)):
             known = [(after, values[number]) for after, values in enumerate(kept["history"], 1) if len(values) > number]
-            mark = _MARKS[number] if len(known) <= 30 else None
-            label = _ordinal(number + 1)
-            axes.plot(*zip(*known, strict=True), color=_COLOURS[number], marker=mark, markersize=4, label=label)
+            look, few = style_of_number(number + 1), len(known) <= 30
+            mark, label = look.marker if few else None, _ordinal(number + 1)
+            axes.plot(*zip(*known, strict=True), color=look.color, marker=mark, markersize=4, label=label)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside right center", fontsize=9)
         return drawn(figure, "svg")

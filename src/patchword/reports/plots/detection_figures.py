@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 from numpy.typing import NDArray
 
-from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, figure_style
+from patchword.reports.colors import INK, style_of
+from patchword.reports.plots.figures import drawn, figure_style, title
 from patchword.reports.plots.numbers import shortened
 
 COLORED = 10  # classes up to which each curve has its own colour
@@ -35,6 +36,7 @@ def precision_recall(recalls: NDArray[np.float64], panels: Sequence[PrecisionRec
     """Draw precision over recall: a line per class and a thick one for their mean, one panel per IoU threshold."""
     with figure_style():
         figure = Figure(figsize=(4.9 * len(panels), 4.2), layout="constrained")
+        figure.suptitle("Precision over recall", weight="bold", size=13)
         for place, panel in enumerate(panels, 1):
             axes = figure.add_subplot(1, len(panels), place, xlabel="recall (%)", ylabel="precision (%)")
             axes.set_title(f"IoU \N{GREATER-THAN OR EQUAL TO} {panel.threshold:g}: AP {100 * panel.ap:.1f}", size=12)
@@ -65,9 +67,10 @@ def training_curve(epochs: Sequence[int], values: Sequence[float], unit: str, na
     with figure_style():
         figure = Figure(figsize=(4.8, 3.2), layout="constrained")
         axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
-        color = BLUE if name == "training" else ORANGE
+        title(axes, f"{unit} over the epochs")
+        color = style_of(name).color
         axes.plot(epochs, values, color=color, marker="o" if len(epochs) <= 30 else None, label=name)
         if len(epochs) == 1:
             axes.set_xlim(epochs[0] - 1, epochs[0] + 1)
-        figure.legend(loc="outside upper center", fontsize=10)
+        figure.legend(loc="outside lower center", fontsize=10)
         return drawn(figure, "svg")

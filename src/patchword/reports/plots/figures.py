@@ -15,16 +15,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from patchword.reports.plots.numbers import shortened
+from patchword.reports.colors import BLUE, GREY, INK, ORANGE, styles_of
+from patchword.reports.plots.numbers import counted, shortened
 
-BLUE, ORANGE, INK = "#0072b2", "#d55e00", "#1c2024"  # Okabe and Ito: distinct for everyone, also in grey
 WITH_NUMBERS, WITH_NAMES = 20, 40  # classes of a confusion matrix up to which numbers and names fit
 
 _ROOT = PowerNorm(0.5, 0, 1)
 _STYLE = {
     "font.size": 11,
     "text.color": INK,
-    "axes.edgecolor": "#8a939c",
+    "axes.edgecolor": GREY,
     "axes.labelcolor": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -52,8 +52,9 @@ def curves(
     with figure_style():
         figure = Figure(figsize=(4.8, 3.2), layout="constrained")
         axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
+        title(axes, f"{unit} over the epochs")
         mark = "o" if len(epochs) <= 30 else None
-        axes.axvline(best, color="#8a939c", linestyle=":", label=f"best: epoch {best}")
+        axes.axvline(best, color=GREY, linestyle=":", label=f"best: epoch {best}")
         if training:
             axes.plot(epochs, training, color=BLUE, marker=mark, label="training")
         axes.plot(epochs, validation, color=ORANGE, marker=mark and "s", linestyle="--", label="validation")
@@ -61,7 +62,7 @@ def curves(
         if len(epochs) == 1:
             axes.set_xlim(epochs[0] - 1, epochs[0] + 1)
         lines, names = axes.get_legend_handles_labels()
-        figure.legend([*lines[1:], lines[0]], [*names[1:], names[0]], loc="outside upper center", ncols=3, fontsize=10)
+        figure.legend([*lines[1:], lines[0]], [*names[1:], names[0]], loc="outside lower center", ncols=3, fontsize=10)
         return _svg(figure)
 
 
@@ -76,6 +77,7 @@ def confusion(counts: Tensor, classes: Sequence[str], thing: str = "image") -> b
         figure = Figure(figsize=(number * cell + 2.2, number * cell + 1.6), layout="constrained")
         axes = figure.add_subplot(xlabel="predicted class", ylabel="true class", aspect="equal")
         axes.grid(visible=False)
+        title(axes, f"{thing}s by true and predicted class")
         fractions = (counts.double() / counts.sum(1, keepdim=True).clamp(min=1)).numpy()
         if number <= WITH_NAMES:
             cells: ScalarMappable = axes.pcolormesh(
@@ -117,20 +119,19 @@ def _overview(axes: Axes, fractions: np.ndarray) -> ScalarMappable:
 
 def learning(groups: Mapping[str, Sequence[Sequence[float]]], unit: str, kind: Literal["svg", "png"]) -> bytes:
     """Draw a value after each epoch; the runs of a group are thin lines, their mean a thick one."""
-    colours, marks = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2024"), "osD^vPX"
     with figure_style():
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.add_subplot(xlabel="epoch", ylabel=unit)
-        for number, (name, runs) in enumerate(groups.items()):
-            colour = colours[number % len(colours)]
+        title(axes, f"{unit} over the epochs")
+        for name, (colour, mark) in styles_of(groups).items():
+            runs = groups[name]
             for run in runs if len(runs) > 1 else []:
                 axes.plot(range(1, len(run) + 1), run, color=colour, linewidth=0.7, alpha=0.6)
             shortest = min(map(len, runs))
             mean = np.mean([run[:shortest] for run in runs], axis=0)
-            mark = marks[number % len(marks)]
             axes.plot(range(1, shortest + 1), mean, color=colour, marker=mark, label=shortened(name, 40))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
-        figure.legend(loc="outside upper center", ncols=min(4, len(groups)), fontsize=10)
+        figure.legend(loc="outside lower center", ncols=min(4, len(groups)), fontsize=10)
         return drawn(figure, kind)
 
 
@@ -146,6 +147,7 @@ def dots(
     with figure_style():
         figure = Figure(figsize=(6.4, 0.34 * len(values) + 1.0), layout="constrained")
         axes = figure.add_subplot(xlabel=unit)
+        title(axes, f"{unit} of {counted(len(values), 'run')}")
         places, shown = range(len(order)), [values[index] for index in order]
         for (name, value), line in zip((lines or {}).items(), ("--", ":"), strict=False):
             axes.axvline(value, color=ORANGE, linestyle=line, linewidth=1.2, label=f"{name} {value:.2f}")
@@ -155,8 +157,13 @@ def dots(
         axes.set_yticks(places, [shortened(labels[index], 40) for index in order])
         axes.margins(x=0.14, y=0.6 / len(order))
         if lines:
-            figure.legend(loc="outside upper center", ncols=len(lines), fontsize=9)
+            figure.legend(loc="outside lower center", ncols=len(lines), fontsize=9)
         return drawn(figure, kind)
+
+
+def title(axes: Axes, text: str) -> None:
+    """Write the title of a figure of one panel."""
+    axes.set_title(text[:1].upper() + text[1:], loc="left", weight="bold", size=12)
 
 
 def _svg(figure: Figure) -> bytes:

@@ -9,7 +9,9 @@ from matplotlib.font_manager import findfont
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-INK, LINE, GAP = "#1c2024", 18, 10  # pixels: the height of a caption line, the gap between images
+from patchword.reports.colors import INK
+
+LINE, GAP = 18, 10  # pixels: the height of a caption line, the gap between images
 
 
 class Cell(NamedTuple):

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from patchword.reports.plots.figures import BLUE, ORANGE, drawn, figure_style
-
-_LINE = "#8a939c"
+from patchword.reports.colors import BLUE, GREY, ORANGE
+from patchword.reports.plots.figures import drawn, figure_style, title
 
 
 def lengths(tokens: Sequence[int], limit: int) -> bytes:
@@ -15,12 +14,13 @@ def lengths(tokens: Sequence[int], limit: int) -> bytes:
     with figure_style():
         figure = Figure(figsize=(6.0, 2.6), layout="constrained")
         axes = figure.add_subplot(xlabel="tokens per text, with [CLS] and [SEP]", ylabel="texts")
+        title(axes, "Lengths of the texts")
         axes.set_axisbelow(True)
         longest = max(*tokens, limit)
         step = max(1, -(-longest // 40))
         axes.hist(tokens, bins=list(range(0, longest + 2 * step, step)), color=BLUE, edgecolor="white", linewidth=0.5)
         axes.axvline(limit, color=ORANGE, linestyle="--", label=f"maximum length: {limit} tokens")
-        figure.legend(loc="outside upper right", fontsize=10)
+        figure.legend(loc="outside lower right", fontsize=10)
         return drawn(figure, "svg")
 
 
@@ -29,8 +29,9 @@ def predicted(truth: Tensor, answers: Tensor) -> bytes:
     with figure_style():
         figure = Figure(figsize=(5.2, 4.6), layout="constrained")
         axes = figure.add_subplot(xlabel="true value", ylabel="predicted value")
+        title(axes, "Predicted over true values")
         low, high = float(min(truth.min(), answers.min())), float(max(truth.max(), answers.max()))
-        axes.plot([low, high], [low, high], color=_LINE, linestyle="--", linewidth=1.2, zorder=1)
+        axes.plot([low, high], [low, high], color=GREY, linestyle="--", linewidth=1.2, zorder=1)
         size = 18 if len(truth) <= 500 else 8
         axes.scatter(truth.numpy(), answers.numpy(), s=size, color=BLUE, alpha=0.45, linewidths=0, zorder=2)
         return drawn(figure, "svg")

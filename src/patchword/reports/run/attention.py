@@ -75,7 +75,7 @@ def _distances(model: Model, images: Images, geometry: Geometry) -> str:
     ]
     depths = [(depth, torch.cat(heads).mean(0).cpu()) for depth, heads in enumerate(zip(*far, strict=True), 1)]
     with figure_style():
-        svg = drawn(distance_figure(depths, "", "pixels", size_text(pixels)), "svg")
+        svg = drawn(distance_figure(depths, "Mean attention distance of the heads", "pixels", size_text(pixels)), "svg")
     means = ", ".join(f"layer {depth} {float(heads.mean()):.1f}" for depth, heads in depths)
     shown = page.figure(page.embedded("svg+xml", svg), f"Mean attention distance in pixels: {means}.", kind="card")
     return page.paragraph(_DISTANCE.format(number)) + shown
