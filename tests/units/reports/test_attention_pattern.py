@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 import patchword
@@ -26,10 +27,10 @@ from patchword.core.grid import Grid
 from patchword.layers import Interlaced, record_attention
 from patchword.models import REGISTRY
 from patchword.reports.attention_pattern import blocks, depth_of, describe, write_windows
-from patchword.reports.attention_pattern.colors import palette
 from patchword.reports.attention_pattern.drawing import PADDING, _borders, _rectangles
 from patchword.reports.attention_pattern.maps import as_computed, made_into_keys, on_map, receptive_field_map
 from patchword.reports.attention_pattern.panels import panels
+from patchword.reports.colors import HIGHLIGHT
 
 pytestmark = pytest.mark.usefixtures("quick_meta")
 
@@ -249,16 +250,17 @@ def test_a_token_has_the_colour_of_its_key():
     assert (tokens.frame, keys.frame) == ((24, 24, 8, 8), (3, 3, 1, 1))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (1, 56), (56, 1), (8, 8), (28, 28), (3, 5)])
-def test_no_two_groups_have_one_colour_and_neighbours_are_told_apart(shape):
-    colours = palette(*shape)
-    assert len(np.unique(colours.round(6), axis=0)) == shape[0] * shape[1]
-    assert (colours >= 0).all()
-    assert (colours <= 1).all()
-    grid = colours.reshape(*shape, 3)
-    for axis in (0, 1):
-        if shape[axis] > 1:
-            assert np.abs(np.diff(grid, axis=axis)).max(-1).min() > 0.05
+def test_one_colour_marks_what_the_query_attends_to_and_all_else_is_grey():
+    for pattern in [*of("swin-mini"), *of("pale-mini"), *of("cswin-mini")]:
+        shown = on_map(pattern, pattern.token_at((5, 6), Grid(14, 14)))
+        assert (shown.colours[shown.outlined] == to_rgb(HIGHLIGHT)).all()
+        others = shown.colours[~shown.outlined]
+        assert len(others) == 0 or (np.ptp(others, axis=-1) < 0.1).all()
+
+
+def test_neighbouring_windows_have_two_greys():
+    greys = on_map(of("swin-mini")[0], 0).colours
+    assert not np.array_equal(greys[3, 10], greys[10, 10])
 
 
 def test_rectangles_cover_a_map_once_and_borders_run_between_values():
@@ -315,7 +317,7 @@ def test_a_stage_has_a_panel_per_pattern_and_one_for_all():
     assert titles("swin-tiny", 1) == shifted
     assert titles("swin-tiny", 4) == titles("pale-tiny", 4) == ["all tokens attend to all tokens"]
     assert titles("cswin-tiny", 3) == ["vertical stripes, 7 wide", "horizontal stripes, 7 high", "all heads together"]
-    assert titles("pvt-tiny", 3) == ["tokens, coloured by their key", "all tokens attend to 7 × 7 keys"]
+    assert titles("pvt-tiny", 3) == ["tokens, grouped by their key", "all tokens attend to 7 × 7 keys"]
 
 
 # The verb
@@ -332,16 +334,42 @@ def test_it_writes_both_pictures_and_prints_the_table(command):
     words = " ".join("".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text"))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     for part in (
-        "swin-mini: which tokens attend to which in an image of 30 × 30",
+        "swin-mini, stages 1 to 2: which tokens attend to which",
+        "Image of 30 × 30 pixels",
         "stage 2",
-        "= 225 tokens",
+        "15 × 15 = 225 tokens",
+        "query token",
         "padding",
     ):
         assert part in words
     with Image.open("windows/swin-mini.png") as picture:
         picture.load()
-        assert min(picture.size) > 1000
+        assert picture.size == (1920, 1080)
+        assert picture.mode in ("RGB", "RGBA")
         assert len(picture.convert("RGB").getcolors(1 << 20)) > 20
+
+
+def words_of(path):
+    root = ElementTree.parse(path).getroot()
+    return " ".join("".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text"))
+
+
+def test_the_slide_of_a_stage_names_its_rule_and_its_receptive_field(command):
+    code, output, _ = command("windows", "swin-mini", "--stage", "1")
+    assert code == 0
+    assert output.split()[-2:] == ["windows/swin-mini-stage-1.svg", "windows/swin-mini-stage-1.png"]
+    assert "attention density over the blocks and heads of stage 1:" in output
+    assert not re.search(r"^ +2 ", output, re.MULTILINE)  # the table has no second stage
+    words = words_of("windows/swin-mini-stage-1.svg")
+    assert "swin-mini, stage 1 of 2: windows of 7 × 7 and the same shifted by 3" in words
+    found = by_stage(of("swin-mini"))[0]
+    reached = [int(step.sum()) for step in receptive_fields(found, found[0].token_at((6, 6), Grid(14, 14)))]
+    assert f"Receptive field of a token: {reached[0]} tokens after 1 block, {reached[1]} after 2" in words
+    assert "as computed" in words
+    with Image.open("windows/swin-mini-stage-1.png") as picture:
+        assert picture.size == (1920, 1080)
+    answer = json.loads(command("windows", "swin-mini", "--stage", "2", "--json")[1])
+    assert {row["stage"] for row in answer["patterns"]} == {2}
 
 
 def test_it_answers_as_json(command):
@@ -374,6 +402,7 @@ def test_the_same_model_gives_the_same_picture(command):
         (["swin-mini", "--token", "0,-1"], r"outside the first stage's map"),
         (["swin-mini", "--token", "3"], r"cannot read --token: expected ROW,COLUMN .*, got '3'"),
         (["swin-mini", "--token", "a,b"], r"cannot read --token"),
+        (["swin-mini", "--stage", "3"], r"there is no stage 3: expected 1 to 2, counted from 1, got 3"),
         (["swin-mini", "--set", "image=0"], r"'image'"),
         (["swin-mini", "--out", "file"], r"cannot make the folder file"),
     ],

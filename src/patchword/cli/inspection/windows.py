@@ -20,7 +20,8 @@ def windows(
     model: Model,
     fields: Fields = None,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Output folder for MODEL.svg and MODEL.png.")
+        Path,
+        typer.Option("--out", metavar="FOLDER", help="Output folder for MODEL.svg and .png, or MODEL-stage-K."),
     ] = Path("windows"),
     token: Annotated[
         str,
@@ -30,17 +31,28 @@ def windows(
             help="The query token: its row and column on the first stage's map, from 0. Default: near the middle.",
         ),
     ] = "",
+    stage: Annotated[
+        int,
+        typer.Option(
+            "--stage",
+            metavar="K",
+            help="Draw and list only this stage, from 1, in large type. Default: all stages. (In the names of weights "
+            "and modules, stages count from 0: stage 1 is `stages.0`.)",
+        ),
+    ] = 0,
     as_json: Json = False,
     settings: Settings = None,
     download: Download = False,
 ) -> None:
     """Draw which tokens attend to which in each stage: windows, stripes, pales, reduced keys.
 
-    The figure is drawn from the indices that the model itself uses.
+    The figure is a slide of 16:9, drawn from the indices that the model itself uses. One colour marks the tokens that
+    the query attends to. With --stage, it also has shifted windows as they are computed and the receptive field.
 
     Examples:
 
       patchword windows swin-tiny
+      patchword windows swin-tiny --stage 1
       patchword windows pale-tiny --token 20,30 --out figures
     """
     from patchword.analysis.attention_pattern import attention_patterns, computed_density, density
@@ -56,16 +68,26 @@ def windows(
     card = card_of(model, settings_of(settings, fields))
     found = attention_patterns(card)
     place = _place(token, found[0].grid)
-    files = write_windows(card, found, place, out)
+    shown = _of_stage(found, stage)
+    files = write_windows(card, found, place, out, stage)
     if as_json:
-        rows = [{"pattern": describe(pattern), **pattern.to_json()} for pattern in found]
-        densities = {"density": density(found), "computed_density": computed_density(found)}
+        rows = [{"pattern": describe(pattern), **pattern.to_json()} for pattern in shown]
+        densities = {"density": density(shown), "computed_density": computed_density(shown)}
         record = {"model": card.model, "image": card.config["image"], "token": place, **densities, "patterns": rows}
         typer.echo(json.dumps({**record, "files": [str(file) for file in files]}, indent=2))
     else:
-        _print_table(console(130), found)
+        _print_table(console(130), shown)
         for file in files:
             typer.echo(file)
+
+
+def _of_stage(found: "list[AttentionPattern]", stage: int) -> "list[AttentionPattern]":
+    from patchword.core.errors import UserError
+
+    last = found[-1].stage
+    if stage and not 1 <= stage <= last:
+        raise UserError(f"there is no stage {stage}", expected=f"1 to {last}, counted from 1", got=stage)
+    return [pattern for pattern in found if stage in (0, pattern.stage)]
 
 
 def _place(token: str, grid: "Grid") -> tuple[int, int]:
@@ -108,6 +130,6 @@ def _print_table(out: "Console", found: "Sequence[AttentionPattern]") -> None:
     out.print(table, highlight=False)
     attended, computed = density(found), computed_density(found)
     also = f"; {percent(computed)} are computed, with masked pairs and padding" if computed > attended else ""
-    out.print(
-        f"\nattention density over all blocks and heads: {percent(attended)} of all pairs{also}\n", highlight=False
-    )
+    stages = {pattern.stage for pattern in found}
+    where = "all blocks and heads" if len(stages) > 1 else f"the blocks and heads of stage {stages.pop()}"
+    out.print(f"\nattention density over {where}: {percent(attended)} of all pairs{also}\n", highlight=False)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from patchword.analysis.attention_pattern import AttentionPattern
+from patchword.analysis.attention_pattern import AttentionPattern, receptive_fields
 from patchword.layers import Interlaced, Windows
+from patchword.reports.plots.numbers import counted
 
 
 def describe(pattern: AttentionPattern) -> str:
@@ -31,6 +32,30 @@ def _windows(pattern: AttentionPattern, windows: Windows) -> str:
     if down == right:
         return f"{name}, shifted by {down}" if down else name
     return f"{name}, {down} down" if down else f"{name}, {right} to the right"
+
+
+def described(pattern: AttentionPattern) -> str:
+    """Return the description for a figure, with the sign for sizes."""
+    return describe(pattern).replace(" x ", " × ")
+
+
+def rule(stage: Sequence[AttentionPattern]) -> str:
+    """Return the kinds of attention of a stage, in the order of its blocks and heads."""
+    kinds = list(dict.fromkeys(described(pattern) for pattern in stage))
+    return " and ".join([kinds[0], *(_shortened(kind, kinds[0]) for kind in kinds[1:])])
+
+
+def _shortened(kind: str, first: str) -> str:
+    return f"the same {kind.removeprefix(first).strip(', ')}" if kind.startswith(f"{first}, ") else kind
+
+
+def receptive_field(stage: Sequence[AttentionPattern], token: int) -> str:
+    """Return the number of tokens that a token receives information from, after each kind of block."""
+    if any(pattern.is_reduced for pattern in stage):
+        return f"all {counted(stage[0].grid.tokens, 'token')}, through fewer keys"
+    first, *later = [int(step.sum()) for step in receptive_fields(stage, token)]
+    more = "".join(f", {count:,} after {number}" for number, count in enumerate(later, 2))
+    return f"{counted(first, 'token')} after 1 block{more}"
 
 
 def blocks(pattern: AttentionPattern, depth: int) -> str:

@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patches import Rectangle
 
-from patchword.reports.colors import BLUE, INK
+from patchword.reports.colors import GREY, HIGHLIGHT, INK
 
 PADDING = -1  # the hatch of a position outside the map; the others are regions of a group
 HATCHES = {0: "", 1: "/////", 2: "\\\\\\\\\\", 3: "xxxxx", PADDING: "...."}
-OUTSIDE = ("#f3f5f7", "#8a939c")  # face and dots of the padding
+OUTSIDE = ("#f3f5f7", GREY)  # face and dots of the padding
 
 _CELLS = 24  # larger maps have no lines between cells
 
@@ -109,8 +109,8 @@ def _frame(axes: Axes, left: int, top: int, width: int, height: int) -> None:
 
 def _lead(axes: Axes, name: str, cell: float) -> None:
     """Draw the leading tokens above the map, on which they have no position."""
-    axes.add_patch(Rectangle((0, -1.6 * cell), cell, cell, facecolor=BLUE, edgecolor=INK, linewidth=1.4))
-    axes.text(1.4 * cell, -1.1 * cell, name, va="center", size=8.5)
+    axes.add_patch(Rectangle((0, -1.6 * cell), cell, cell, facecolor=HIGHLIGHT, edgecolor=INK, linewidth=1.4))
+    axes.text(1.4 * cell, -1.1 * cell, name, va="center", size=12)
 
 
 def _corners(row: int, column: int, height: int, width: int) -> list[tuple[int, int]]:

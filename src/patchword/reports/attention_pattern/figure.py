@@ -1,116 +1,142 @@
-"""The attention patterns of a model as one figure: a row per stage, a panel per pattern."""
+"""The attention patterns of a model as a slide: a column per stage, or all panels of one stage."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from patchword.analysis.attention_pattern import AttentionPattern, by_stage, computed_density, density
 from patchword.core.card import Card
 from patchword.core.files import whole_file
 from patchword.core.grid import sides
-from patchword.reports.attention_pattern.descriptions import depth_of, percent
+from patchword.reports.attention_pattern.descriptions import depth_of, percent, receptive_field, rule
 from patchword.reports.attention_pattern.drawing import HATCHES, OUTSIDE, PADDING, draw
-from patchword.reports.attention_pattern.maps import INDIRECT
 from patchword.reports.attention_pattern.panels import Panel, panels
-from patchword.reports.colors import INK, TEXT
+from patchword.reports.colors import GREY, HIGHLIGHT, INDIRECT, INK, TEXT
 from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import counted
+from patchword.reports.plots.slide import HEADING, HEIGHT, MARGIN, NOTE, TOP, WIDTH, Box, Slide
+from patchword.reports.plots.text_width import fitting_size, wrapped
 
 _KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
-_MAP, _GAP, _TITLE, _MARGIN, _HEAD, _FOOT = 2.72, 0.23, 0.58, 1.6, 0.72, 0.4  # inches
+_GAP, _FOOT, _FACTS = 0.35, 0.6, 2.5  # inches: between panels; of the legend; above the panels of an overview
 
 
-def write_windows(card: Card, found: Sequence[AttentionPattern], place: tuple[int, int], folder: Path) -> list[Path]:
-    """Draw the attention patterns of a model as MODEL.svg and MODEL.png; the query is at `place` of the first stage."""
+def write_windows(
+    card: Card, found: Sequence[AttentionPattern], place: tuple[int, int], folder: Path, stage: int = 0
+) -> list[Path]:
+    """Draw attention patterns as MODEL.svg and MODEL.png, or one stage as MODEL-stage-K; K counts from 1.
+
+    place: row and column of the query on the map of the first stage
+    """
+    name = f"{card.model}-stage-{stage}" if stage else card.model
     with figure_style():
-        figure = _figure(card, found, place)
-        contents = {folder / f"{card.model}.{kind}": drawn(figure, kind) for kind in _KINDS}
+        figure = stage_figure(card, found, place, stage) if stage else overview(card, found, place)
+        contents = {folder / f"{name}.{kind}": drawn(figure, kind) for kind in _KINDS}
     with ExitStack() as both:
         for path, content in contents.items():
             both.enter_context(whole_file(path)).write_bytes(content)
     return list(contents)
 
 
-def _figure(card: Card, found: Sequence[AttentionPattern], place: tuple[int, int]) -> Figure:
+def overview(card: Card, found: Sequence[AttentionPattern], place: tuple[int, int]) -> Slide:
+    """Draw a column per stage with the patterns of its blocks and heads; of one stage, its own slide."""
     stages = by_stage(found)
-    rows = [list(panels(stage, stage[0].token_at(place, stages[0][0].grid))) for stage in stages]
-    heights = [max(1.2, _MAP * min(1, max(panel.shown.tall for panel in row))) for row in rows]
-    width = _MARGIN + max(len(row) for row in rows) * (_MAP + _GAP)
-    height = _HEAD + sum(_TITLE + high + _GAP for high in heights) + _FOOT
-    page = _Page(Figure(figsize=(width, height)))
-    page.text(0.1, height - 0.32, _title(card), size=15, weight="bold")
-    page.text(0.1, height - 0.6, _summary(found), size=10.5)
-    top = height - _HEAD
-    for stage, row, high in zip(stages, rows, heights, strict=True):
-        top -= _TITLE
-        page.facts(top, f"stage {stage[0].stage}", _facts(stage))
-        for column, panel in enumerate(row):
-            page.panel(_MARGIN + column * (_MAP + _GAP), top, high, panel)
-        top -= high + _GAP
-    page.legend(_legend(rows))
-    return page.figure
-
-
-class _Page:
-    """Places things in inches from the lower left corner."""
-
-    def __init__(self, figure: Figure) -> None:
-        self.figure = figure
-        self.width, self.height = figure.get_size_inches()
-
-    def text(self, left: float, bottom: float, words: str, **style: Any) -> None:
-        self.figure.text(left / self.width, bottom / self.height, words, **style)
-
-    def facts(self, top: float, title: str, facts: Sequence[str]) -> None:
-        self.text(0.1, top - 0.18, title, size=13, weight="bold")
-        for line, fact in enumerate(facts):
-            self.text(0.1, top - 0.48 - 0.22 * line, fact, size=9.5)
-
-    def panel(self, left: float, top: float, high: float, panel: Panel) -> None:
-        self.text(left, top + 0.29, panel.title, size=10.5, weight="bold")
-        self.text(left, top + 0.1, panel.note, size=9, color=TEXT)
-        box = (left / self.width, (top - high) / self.height, _MAP / self.width, high / self.height)
-        draw(self.figure.add_axes(box), panel.shown)
-
-    def legend(self, handles: Sequence[Patch]) -> None:
-        corner = (0.1 / self.width, 0.1 / self.height)
-        self.figure.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=corner, ncols=len(handles), fontsize=9.5, borderpad=0
-        )
-
-
-def _title(card: Card) -> str:
+    if len(stages) == 1:
+        return stage_figure(card, found, place, 1)
     height, width = sides(card.config["image"])
-    return f"{card.model}: which tokens attend to which in an image of {height} × {width}"
+    title = f"{card.model}, stages 1 to {len(stages)}: which tokens attend to which"
+    slide = Slide(title, f"Image of {height} × {width} pixels\n{_summary(found)}")
+    tokens = [stage[0].token_at(place, stages[0][0].grid) for stage in stages]
+    columns = [
+        [panel for panel in panels(stage, token) if not panel.detail]
+        for stage, token in zip(stages, tokens, strict=True)
+    ]
+    wide, rows = _width_of_each(len(stages)), max(map(len, columns))
+    high = (HEIGHT - _FOOT - _FACTS) / rows
+    for number, (stage, token, column) in enumerate(zip(stages, tokens, columns, strict=True)):
+        left = MARGIN + number * (wide + _GAP)
+        slide.words(left, TOP + 0.1, f"stage {number + 1}", size=HEADING + 1, weight="bold")
+        facts = f"{_tokens(stage)}; receptive field: {receptive_field(stage, token)}"
+        slide.words(left, TOP + 0.4, wrapped(facts, wide, NOTE - 1), size=NOTE - 1)
+        for row, panel in enumerate(column):
+            _draw_small(slide, panel, (left, _FACTS + row * high, wide, high))
+    slide.foot(_legend([panel for column in columns for panel in column]))
+    return slide
+
+
+def stage_figure(card: Card, found: Sequence[AttentionPattern], place: tuple[int, int], number: int) -> Slide:
+    """Draw all panels of one stage in a row."""
+    stages = by_stage(found)
+    stage = stages[number - 1]
+    token = stage[0].token_at(place, stages[0][0].grid)
+    facts = f"{_tokens(stage)}, attention density {percent(density(stage))}"
+    slide = Slide(
+        f"{card.model}, stage {number} of {len(stages)}: {rule(stage)}",
+        f"{facts}\nReceptive field of a token: {receptive_field(stage, token)}",
+    )
+    row = list(panels(stage, token))
+    _draw_row(slide, row, (MARGIN, TOP + 0.2, WIDTH - 2 * MARGIN, HEIGHT - _FOOT - TOP - 0.2))
+    slide.foot(_legend(row))
+    return slide
+
+
+def _width_of_each(count: int) -> float:
+    return (WIDTH - 2 * MARGIN - (count - 1) * _GAP) / count
+
+
+def _draw_row(slide: Slide, row: Sequence[Panel], box: Box) -> None:
+    """Draw panels side by side, their titles and notes above them in as many lines as the longest needs."""
+    left, top, width, height = box
+    wide = (width - (len(row) - 1) * _GAP) / len(row)
+    titles = [wrapped(panel.title, wide, HEADING + 1, bold=True) for panel in row]
+    notes = [wrapped(panel.note, wide, HEADING - 1) for panel in row]
+    line = 1.25 * (HEADING + 1) / 72
+    below = top + line * max(text.count("\n") + 1 for text in titles)
+    maps = below + line * max(text.count("\n") + 1 for text in notes)
+    for column, (panel, title, note) in enumerate(zip(row, titles, notes, strict=True)):
+        along = left + column * (wide + _GAP)
+        slide.words(along, top, title, size=HEADING + 1, weight="bold")
+        slide.words(along, below, note, size=HEADING - 1, color=TEXT)
+        draw(slide.area((along, maps + 0.05, wide, top + height - maps - 0.15)), panel.shown)
+
+
+def _draw_small(slide: Slide, panel: Panel, box: Box) -> None:
+    """Draw a panel with its title above and its note to the right."""
+    left, top, width, height = box
+    title = fitting_size(panel.title, width, NOTE, bold=True)
+    slide.words(left, top, panel.title, size=title, weight="bold")
+    side = min(height - 0.42, 0.66 * width)
+    draw(slide.area((left, top + 0.27, side / min(1, panel.shown.tall), side)), panel.shown)
+    beside = left + side / max(1, panel.shown.tall) + 0.1
+    slide.words(beside, top + 0.27, wrapped(panel.note, left + width - beside, NOTE - 2), size=NOTE - 2, color=TEXT)
 
 
 def _summary(found: Sequence[AttentionPattern]) -> str:
     attended, computed = density(found), computed_density(found)
     if attended == computed == 1:
-        return "Global attention: in every block, every token attends to every token."
+        return "Global attention: in every block, every token attends to every token"
     also = f" ({percent(computed)} are computed, with masked pairs and padding)" if computed > attended else ""
-    return f"Attention density: {percent(attended)} of the token pairs of global attention{also}."
+    return f"Attention density: {percent(attended)} of all token pairs{also}"
 
 
-def _facts(stage: Sequence[AttentionPattern]) -> list[str]:
+def _tokens(stage: Sequence[AttentionPattern]) -> str:
     grid = stage[0].grid
     leading = f" + {grid.prefix}" if grid.prefix else ""
-    tokens = [f"{grid.height} × {grid.width}{leading}", f"= {counted(grid.tokens, 'token')}"]
-    return [*tokens, counted(depth_of(stage), "block"), f"density {percent(density(stage))}"]
+    size = f"{grid.height} × {grid.width}{leading} = {counted(grid.tokens, 'token')}"
+    return f"{size}, {counted(depth_of(stage), 'block')}"
 
 
-def _legend(rows: Sequence[Sequence[Panel]]) -> list[Patch]:
-    hatches = np.unique(np.concatenate([panel.shown.hatches.flatten() for row in rows for panel in row]))
-    handles = [_patch(INK, INK, "query token"), _patch("white", INK, "attended tokens (keys)")]
-    if any(panel.shown.indirect for row in rows for panel in row):
+def _legend(row: Sequence[Panel]) -> list[Patch]:
+    hatches = np.unique(np.concatenate([panel.shown.hatches.flatten() for panel in row]))
+    handles = [_patch(INK, INK, "query token"), _patch(HIGHLIGHT, INK, "attended tokens (keys)")]
+    if any(panel.shown.indirect for panel in row):
         handles.append(_patch(INDIRECT, INDIRECT, "reached through the block before"))
     if hatches.max() > 0:
-        handles.append(_patch("#8fa6b8", "white", "same window, other region: masked", HATCHES[1]))
+        handles.append(_patch(GREY, "white", "same window, other region: masked", HATCHES[1]))
     if PADDING in hatches:
         handles.append(_patch(*OUTSIDE, "padding", HATCHES[PADDING]))
     return handles

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from patchword.analysis.attention_pattern import AttentionPattern, KeyReceptiveField
 from patchword.core.grid import Grid
-from patchword.reports.attention_pattern.colors import faded, palette
 from patchword.reports.attention_pattern.drawing import PADDING, TokenMap
-from patchword.reports.colors import BLUE
+from patchword.reports.colors import FAINT, HIGHLIGHT, INDIRECT
 
-INDIRECT, UNREACHED = "#80b9d9", "#e9ecef"  # reached through an earlier block; not reached
+_OTHERS = np.array([to_rgb("#dde2e7"), to_rgb("#eef1f4")])  # groups of other tokens, like a chessboard
+_MASKED = np.array(to_rgb("#b9c2ca"))  # regions that other regions of their group do not attend to
 
 
 def on_map(pattern: AttentionPattern, token: int) -> TokenMap:
@@ -38,9 +38,9 @@ def receptive_field_map(steps: Sequence[Tensor], pattern: AttentionPattern, toke
     grid, padded = pattern.grid, pattern.places[1]
     outer = ((0, padded.height - grid.height), (0, padded.width - grid.width))
     reached = [np.pad(_map(step, grid), outer) for step in steps]
-    colours = np.tile(to_rgb(UNREACHED), (padded.height, padded.width, 1))
+    colours = np.tile(to_rgb(FAINT), (padded.height, padded.width, 1))
     for number, places in reversed(list(enumerate(reached))):
-        colours[places] = to_rgb(INDIRECT if number else BLUE)
+        colours[places] = to_rgb(INDIRECT if number else HIGHLIGHT)
     hatches = np.pad(np.zeros((grid.height, grid.width), dtype=np.int64), outer, constant_values=PADDING)
     return TokenMap(colours, hatches + 1, reached[-1], hatches, _place(token, grid), indirect=len(steps) > 1)
 
@@ -48,19 +48,19 @@ def receptive_field_map(steps: Sequence[Tensor], pattern: AttentionPattern, toke
 def made_into_keys(
     pattern: AttentionPattern, made: KeyReceptiveField, token: int
 ) -> tuple[TokenMap, TokenMap, tuple[int, int]]:
-    """Return the tokens in the colour of their key; the keys; height and width of the receptive field of a key.
+    """Return the tokens, grouped by their key; the keys; height and width of the receptive field of a key.
 
-    A frame surrounds the tokens of one key, and that key. Of two keys equally near, a token has the colour of the
-    first.
+    The query attends to all keys. A frame surrounds the tokens of one key, and that key. A token equally near to two
+    keys is in the group of the first.
     """
     grid, key_grid = pattern.grid, pattern.key_grid
     rows, columns = _nearest(made.rows), _nearest(made.columns)
     keys = np.arange(key_grid.height * key_grid.width).reshape(key_grid.height, key_grid.width)
-    by_token, colours = keys[rows][:, columns], palette(key_grid.height, key_grid.width)
+    by_token, chess = keys[rows][:, columns], _chessboard(key_grid.height, key_grid.width)
     row, column = _place(token, grid)
     high, wide = made.rows[rows[row]].nonzero(), made.columns[columns[column]].nonzero()
     tokens = TokenMap(
-        colours=faded(colours[by_token], 0.35),
+        colours=np.where((by_token == keys[rows[row], columns[column]])[..., None], to_rgb(HIGHLIGHT), chess[by_token]),
         groups=by_token + 1,
         outlined=np.zeros_like(by_token),
         hatches=np.zeros_like(by_token),
@@ -69,7 +69,7 @@ def made_into_keys(
         frame=(int(wide[0]), int(high[0]), len(wide), len(high)),
     )
     key_map = TokenMap(
-        colours=colours[keys],
+        colours=np.tile(to_rgb(HIGHLIGHT), (*keys.shape, 1)),
         groups=keys + 1,
         outlined=np.ones_like(keys),
         hatches=np.zeros_like(keys),
@@ -85,17 +85,23 @@ def _grouped(pattern: AttentionPattern, slots: np.ndarray, token: int) -> TokenM
     groups, regions = slots // pattern.size, pattern.regions.flatten().numpy()[slots]
     padding = tokens < 0
     attended_keys = pattern.attended_keys(torch.arange(pattern.grid.tokens) == token).numpy()[tokens] & ~padding
-    colours = palette(*pattern.arrangement)[groups]
-    others = np.where(regions[..., None] > 0, faded(colours, 0.45), faded(colours, 0.7))
+    others = np.where(regions[..., None] > 0, _MASKED, _chessboard(*pattern.arrangement)[groups])
     row, column = np.argwhere(tokens == token)[0].tolist()
     return TokenMap(
-        colours=np.where(attended_keys[..., None], colours, others),
+        colours=np.where(attended_keys[..., None], to_rgb(HIGHLIGHT), others),
         groups=np.where(padding, 0, 1 + groups * (1 + regions.max()) + regions),
         outlined=attended_keys,
         hatches=np.where(padding, PADDING, regions),
         token=(row, column),
         leading=_leading(pattern.grid),
     )
+
+
+def _chessboard(rows: int, columns: int) -> np.ndarray:
+    """Return a light grey per group, (rows * columns, 3); neighbours differ."""
+    odd = (np.arange(rows)[:, None] + np.arange(columns)[None]) % 2
+    greys: np.ndarray = _OTHERS[odd.flatten()]
+    return greys
 
 
 def _leading(grid: Grid) -> str:

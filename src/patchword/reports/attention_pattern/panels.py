@@ -5,24 +5,25 @@ from dataclasses import dataclass
 
 from patchword.analysis.attention_pattern import AttentionPattern, receptive_fields
 from patchword.reports.attention_pattern import maps
-from patchword.reports.attention_pattern.descriptions import blocks, depth_of, describe, percent
+from patchword.reports.attention_pattern.descriptions import blocks, depth_of, described, percent
 from patchword.reports.attention_pattern.drawing import TokenMap
 from patchword.reports.plots.numbers import counted
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One map with its title and a note."""
+    """One map with its title and a note. detail: only on the figure of its own stage."""
 
     title: str
     note: str
     shown: TokenMap
+    detail: bool = False
 
 
 def panels(stage: Sequence[AttentionPattern], token: int) -> Iterator[Panel]:
     """Yield a panel per attention pattern, and one of their combined receptive field."""
     if all(pattern.pairs == pattern.all_pairs for pattern in stage):  # in all heads and blocks
-        yield Panel(describe(stage[0]), "every block: density 100%", maps.on_map(stage[0], token))
+        yield Panel(described(stage[0]), "every block: density 100%", maps.on_map(stage[0], token))
         return
     depth, head_groups = depth_of(stage), len({pattern.head_group for pattern in stage})
     for pattern in stage:
@@ -36,16 +37,16 @@ def panels(stage: Sequence[AttentionPattern], token: int) -> Iterator[Panel]:
 def _pattern_panels(pattern: AttentionPattern, whose: str, token: int) -> Iterator[Panel]:
     groups = f"{pattern.groups} groups of {pattern.size}, " if pattern.groups > 1 else ""
     note = f"{whose}: {groups}density {percent(pattern.pairs / pattern.all_pairs)}"
-    title = describe(pattern).replace(" x ", " × ")
+    title = described(pattern)
     if pattern.key_receptive_field:
         tokens, keys, (high, wide) = maps.made_into_keys(pattern, pattern.key_receptive_field, token)
-        yield Panel("tokens, coloured by their key", f"dashed: the {high} × {wide} tokens of one key", tokens)
+        yield Panel("tokens, grouped by their key", f"dashed: the {high} × {wide} tokens of one key", tokens)
         yield Panel(title, note, keys)
         return
     yield Panel(title, note, maps.on_map(pattern, token))
     if pattern.regions.any():
         shown = maps.as_computed(pattern, token)
-        yield Panel("as computed, after the roll", "regions with different hatches are masked", shown)
+        yield Panel("as computed, after the roll", "regions with different hatches are masked", shown, detail=True)
 
 
 def _together(stage: Sequence[AttentionPattern], token: int) -> Panel:
@@ -53,4 +54,4 @@ def _together(stage: Sequence[AttentionPattern], token: int) -> Panel:
     titles = {1: "all heads together", 2: "after both blocks"}
     title = titles.get(len(steps), f"after {len(steps)} blocks")
     note = f"receptive field: {counted(int(steps[-1].sum()), 'token')}"
-    return Panel(title, note, maps.receptive_field_map(steps, stage[0], token))
+    return Panel(title, note, maps.receptive_field_map(steps, stage[0], token), detail=True)

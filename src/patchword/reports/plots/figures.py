@@ -4,7 +4,7 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import style
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from patchword.reports.colors import BLUE, GREY, INK, ORANGE, styles_of
 from patchword.reports.plots.numbers import counted, shortened
+from patchword.reports.plots.slide import Slide
 
 WITH_NUMBERS, WITH_NAMES = 20, 40  # classes of a confusion matrix up to which numbers and names fit
 
@@ -171,8 +172,9 @@ def _svg(figure: Figure) -> bytes:
 
 
 def drawn(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
-    """Return the bytes of a figure; the same figure gives the same bytes."""
+    """Return the bytes of a figure; the same figure gives the same bytes. A PNG of a slide has 1920 x 1080 pixels."""
     buffer = io.BytesIO()
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {}
-    figure.savefig(buffer, format=kind, dpi=200, bbox_inches="tight", metadata=metadata)
+    size: dict[str, Any] = {"dpi": 144} if isinstance(figure, Slide) else {"dpi": 200, "bbox_inches": "tight"}
+    figure.savefig(buffer, format=kind, metadata=metadata, **size)
     return buffer.getvalue()

@@ -2,14 +2,13 @@
 
 import io
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
-from matplotlib.font_manager import findfont
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 from torch import Tensor
 
 from patchword.reports.colors import INK
+from patchword.reports.plots.text_width import font
 
 LINE, GAP = 18, 10  # pixels: the height of a caption line, the gap between images
 
@@ -27,17 +26,17 @@ def montage(title: str, rows: Sequence[Sequence[Cell | None]], side: int = 150) 
     lines = max((cell.caption.count("\n") + 1 for row in rows for cell in row if cell), default=1)
     wide, high = side + GAP, side + GAP + lines * LINE
     columns = max(map(len, rows), default=1)
-    width = max(GAP + columns * wide, 2 * GAP + round(_font(16, True).getlength(title)))
+    width = max(GAP + columns * wide, 2 * GAP + round(font(16, True).getlength(title)))
     sheet = Image.new("RGB", (width, 40 + len(rows) * high + GAP), "white")
     draw = ImageDraw.Draw(sheet)
-    draw.text((sheet.width // 2, 20), title, INK, _font(16, True), anchor="mm")
+    draw.text((sheet.width // 2, 20), title, INK, font(16, True), anchor="mm")
     for down, row in enumerate(rows):
         for along, cell in enumerate(row):
             if cell:
                 left, top = GAP + along * wide, 40 + down * high
                 for line, words in enumerate(cell.caption.split("\n")):
                     middle = (left + side // 2, top + line * LINE + LINE // 2)
-                    draw.text(middle, words, INK, _font(12, cell.bold), anchor="mm")
+                    draw.text(middle, words, INK, font(12, cell.bold), anchor="mm")
                 sheet.paste(_enlarged(cell.pixels, side), (left, top + lines * LINE))
     buffer = io.BytesIO()
     sheet.save(buffer, "PNG")
@@ -52,8 +51,3 @@ def _enlarged(pixels: Tensor, side: int) -> Image.Image:
     size = (max(1, round(image.width * factor)), max(1, round(image.height * factor)))
     way = Image.Resampling.NEAREST if max(image.size) < 64 else Image.Resampling.BICUBIC
     return image.resize(size, way).convert("RGB")
-
-
-@lru_cache(maxsize=8)
-def _font(size: int, bold: bool) -> ImageFont.FreeTypeFont:
-    return ImageFont.truetype(findfont(f"DejaVu Sans:{'bold' if bold else 'normal'}"), size)
