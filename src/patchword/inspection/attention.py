@@ -37,6 +37,7 @@ class LayerAttention:
     distance: Tensor  # (heads,) mean attention distance in pixels
     cell: Cell
     weights: Tensor | None = None  # (heads, queries, keys)
+    from_token: bool = False  # whether the query is a leading token, which has no place in the image
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class ImageAttention:
     rollout: Tensor | None = None  # (rows, columns)
     relevance: Tensor | None = None
     about: str = ""  # the class that the relevance is about
+    at: tuple[int, int] | None = None  # column and row of the query pixel
+    prediction: str = ""  # the class of a single image, with its probability
 
 
 @dataclass
@@ -66,6 +69,7 @@ class _Sums:
     distance: dict[int, Tensor] = field(default_factory=dict)
     weights: dict[int, Tensor] = field(default_factory=dict)
     predicted: list[int] = field(default_factory=list)
+    logits: Tensor | None = None  # of the first image
 
 
 def look(
@@ -82,6 +86,8 @@ def look(
         found = layers(model, inputs, geometry)
         require_attention(model, found)
         chosen = list(chosen_layers(found, question))
+        if sums.logits is None:
+            sums.logits = _logits(model, inputs[:1])
         sums.count += len(batch)
         sums.pixels = sums.pixels + batch.double().sum(0)
         for number, layer in chosen:
@@ -128,6 +134,24 @@ def _add(sums: _Sums, number: int, layer: Layer, geometry: Geometry, asking: Ten
         sums.weights[number] = sums.weights.get(number, 0) + layer.summed().cpu()
 
 
+def _logits(model: Pyramid, inputs: Tensor) -> Tensor:
+    with torch.no_grad():
+        found: Tensor = model(inputs)[0].float().cpu()
+    return found
+
+
+def _prediction(model: Pyramid, sums: _Sums) -> str:
+    """Return the class of a single image and its probability; empty for several images or without classes."""
+    if sums.count > 1 or sums.logits is None or not model.card.config.get("classes"):
+        return ""
+    share, label = sums.logits.softmax(-1).max(-1)
+    return f"{_name(model, int(label))} ({100 * float(share):.0f}%)"
+
+
+def _name(model: Pyramid, label: int) -> str:
+    return model.card.labels[label] if model.card.labels else f"class {label}"
+
+
 def _classes(model: Pyramid, inputs: Tensor, name: str) -> Tensor:
     if name == PREDICTED:
         with torch.no_grad():
@@ -144,8 +168,11 @@ def _result(
         heads = chosen_heads(layer, question)
         picked = torch.tensor(heads) - 1
         weights = (sums.weights[number] / sums.count)[picked] if number in sums.weights else None
+        token = question.at is None and bool(layer.grid.prefix)
         mean = [(part[number] / sums.count)[picked].float() for part in (sums.maps, sums.distance)]
-        found.append(LayerAttention(number, layer.stage + 1, tuple(heads), mean[0], mean[1], layer.cell, weights))
+        found.append(
+            LayerAttention(number, layer.stage + 1, tuple(heads), mean[0], mean[1], layer.cell, weights, token)
+        )
     return ImageAttention(
         model.card.model,
         (torch.as_tensor(sums.pixels) / sums.count).round().to(torch.uint8).cpu(),
@@ -156,6 +183,8 @@ def _result(
         torch.as_tensor(sums.rollout) / sums.count if question.rollout else None,
         torch.as_tensor(sums.relevance) / sums.count if question.relevance else None,
         _about(model, sums.predicted),
+        question.at,
+        _prediction(model, sums),
     )
 
 
@@ -172,4 +201,4 @@ def _about(model: Pyramid, predicted: Sequence[int]) -> str:
         return ""
     if len(set(predicted)) > 1:
         return "the predicted class of each image"
-    return model.card.labels[predicted[0]] if model.card.labels else f"class {predicted[0]}"
+    return _name(model, predicted[0])

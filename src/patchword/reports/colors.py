@@ -12,7 +12,7 @@ INK, GREY, FAINT, TEXT = "#1c2024", "#8a939c", "#e9ecef", "#4d565f"
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 AMBER, SKY, BROWN, PURPLE = "#e69f00", "#56b4e9", "#8c6d31", "#5e4fa2"
 HIGHLIGHT, INDIRECT = ORANGE, "#f4c5a3"  # the one colour of what a figure is about; reached through an earlier block
-QUERY = "#0044cc"  # the token that asks: neither a grey of an image nor a colour of a map
+QUERY = "#0a5cff"  # the token that asks: neither a grey of an image nor a colour of a map
 
 
 class Style(NamedTuple):

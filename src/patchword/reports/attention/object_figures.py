@@ -9,9 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from patchword.inspection.attention_objects import ObjectAttention, QueryAttention
-from patchword.reports.attention.mosaic import HEAT, over
+from patchword.reports.attention.mosaic import over
+from patchword.reports.colors import QUERY
 from patchword.reports.detection.colors import class_color
 from patchword.reports.plots.numbers import shortened
+from patchword.reports.plots.shading import scale
 
 _COLUMNS = 3
 
@@ -47,7 +49,7 @@ def _point_figure(look: ObjectAttention) -> Figure:
     figure.suptitle(title, size=9.5, wrap=True)
     panels[0].imshow(over(look.pixels, look.point, look.cell), interpolation="nearest")
     panels[0].plot([x], [y], "x", color="white", markersize=11, markeredgewidth=4)
-    panels[0].plot([x], [y], "x", color="#d62728", markersize=10, markeredgewidth=2)
+    panels[0].plot([x], [y], "x", color=QUERY, markersize=10, markeredgewidth=2)
     _scale(figure, panels)
     return figure
 
@@ -83,6 +85,6 @@ def _draw_box(axes: Axes, query: QueryAttention) -> None:
 
 def _scale(figure: Figure, panels: Any) -> None:
     bar = figure.colorbar(
-        ScalarMappable(Normalize(0, 1), HEAT), ax=panels, shrink=0.8, label="attention, relative to the largest cell"
+        ScalarMappable(Normalize(0, 1), scale()), ax=panels, shrink=0.8, label="attention, relative to the largest cell"
     )
     bar.ax.set_yticks([0, 0.5, 1], ["0%", "50%", "100%"])

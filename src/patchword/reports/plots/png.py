@@ -9,6 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from patchword.reports.plots.page import embedded
+from patchword.reports.plots.shading import light_grey, shaded
 
 MOST = 128  # pixels per side; larger images are scaled down, so that a report of photographs stays small
 SMALL = 64  # smaller images are drawn with pixels as squares, as the model gets them
@@ -29,15 +30,16 @@ def heat(weights: Tensor) -> str:
 
 
 def overlay(pixels: Tensor, weights: Tensor) -> str:
-    """Draw (rows, columns) as colours, from the smallest to the largest, over the image in grey."""
+    """Draw (rows, columns) as colours, from the smallest to the largest, over the image in light grey."""
     image = _image(pixels)
     times = 1 if min(image.size) >= SMALL else 4
     size = (times * image.width, times * image.height)
-    grey = image.convert("L").resize(size, Image.Resampling.NEAREST).convert("RGB")
+    grey = torch.from_numpy(np.array(image.convert("L").resize(size, Image.Resampling.NEAREST)))
     low, high = weights.min(), weights.max()
     relative = ((weights - low) / (high - low).clamp(min=1e-12)).float().cpu().numpy()
     smooth = np.asarray(Image.fromarray(relative).resize(size, Image.Resampling.BICUBIC)).clip(0, 1)
-    return _png(Image.blend(grey, Image.fromarray(_colours(smooth)), 0.55))
+    colours = (255 * shaded(light_grey(grey[None]), smooth)).round().astype(np.uint8)
+    return _png(Image.fromarray(colours))
 
 
 def kind(pixels: Tensor) -> str:
