@@ -1,6 +1,6 @@
 """Attention of a text model: from token to token, per layer and head."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -33,7 +33,11 @@ class TextLayerLook:
 
 @dataclass(frozen=True)
 class TextAttention:
-    """The attention of a model over a text. rollout: (tokens, tokens). relevance: (tokens,) for the class `about`."""
+    """The attention of a model over a text. rollout: (tokens, tokens). relevance: (tokens,) for the class `about`.
+
+    words: the tokens as a figure names them, `##` before the continuation of a word. special: of each token, whether
+    the tokenizer added it. prediction: the predicted class with its probability, if the model has classes
+    """
 
     model: str
     tokens: tuple[str, ...]
@@ -41,6 +45,25 @@ class TextAttention:
     rollout: Tensor | None = None
     relevance: Tensor | None = None
     about: str = ""
+    words: tuple[str, ...] = ()
+    special: tuple[bool, ...] = ()
+    prediction: str = ""
+
+    def without_special(self) -> "TextAttention":
+        """Return the rows and columns of all other tokens. Weights stay as they are: rows no longer sum to 1."""
+        kept = [place for place, special in enumerate(self.special) if not special]
+        if not kept or not self.special:
+            raise UserError("there is nothing to draw without special tokens", expected="a text with words")
+        pick = torch.tensor(kept)
+        return replace(
+            self,
+            tokens=tuple(self.tokens[place] for place in kept),
+            words=tuple(self.words[place] for place in kept),
+            special=(False,) * len(kept),
+            layers=tuple(replace(one, weights=one.weights[:, pick][:, :, pick]) for one in self.layers),
+            rollout=None if self.rollout is None else self.rollout[pick][:, pick],
+            relevance=None if self.relevance is None else self.relevance[pick],
+        )
 
 
 def text_attention(reader: Reader, text: str, pair: str, question: AttentionOptions) -> TextAttention:
@@ -67,6 +90,9 @@ def text_attention(reader: Reader, text: str, pair: str, question: AttentionOpti
         rollout_rows(found, geometry, whole)[0].cpu() if question.rollout else None,
         speaks,
         about,
+        _words(reader, ids),
+        _special(reader, ids),
+        _prediction(reader, read),
     )
 
 
@@ -80,6 +106,29 @@ def _read(reader: Reader, text: str, pair: str) -> tuple[list[int], Text]:
     device = next(reader.model.parameters()).device
     parts = [torch.as_tensor(part, dtype=torch.long, device=device)[None] for part in (ids, segments)]
     return ids.tolist(), Text(parts[0], parts[1])
+
+
+def _words(reader: Reader, ids: list[int]) -> tuple[str, ...]:
+    """Return each token as it appears in text, special tokens by their name."""
+    continues, special = reader.tokenizer.continues, set(reader.tokenizer.specials)
+    names = zip(ids, reader.tokenizer.tokens(ids), reader.tokenizer.written(ids), strict=True)
+    found = (name if number in special else f"##{text}" if continues[number] else text for number, name, text in names)
+    return tuple(word.strip() or "\N{OPEN BOX}" for word in found)
+
+
+def _special(reader: Reader, ids: list[int]) -> tuple[bool, ...]:
+    """Return which tokens the tokenizer added; [MASK] and unknown words are part of the text."""
+    tokenizer = reader.tokenizer
+    added = set(tokenizer.specials) - {tokenizer.mask, tokenizer.unknown}
+    return tuple(number in added for number in ids)
+
+
+def _prediction(reader: Reader, read: Text) -> str:
+    if reader.head != "classes" or len(reader.labels) < 2:
+        return ""
+    with torch.no_grad():
+        share, label = reader.model(read)[0].float().softmax(-1).max(-1)
+    return f"{reader.labels[int(label)]} ({100 * float(share):.0f}%)"
 
 
 def _relevance(

@@ -266,6 +266,21 @@ def test_one_layer_of_a_text_has_the_lines_of_its_heads(command, words):
     assert "panel's largest" in Path("all/maps.svg").read_text()
 
 
+def test_special_tokens_are_hidden_in_figures_and_kept_in_arrays(command, words):
+    options = ("--layer", 1, "--head", 2, "--hide-special", "--out", "one")
+    assert command("attention", words, "the film", *options)[0] == 0
+    svg = Path("one/maps.svg").read_text()
+    assert "film" in svg
+    assert "[CLS]" not in svg
+    assert arrays(Path("one/attention.npz"))["layer_01_weights"].shape == (1, 4, 4)
+
+
+def test_special_tokens_belong_to_texts(command, trained):
+    code, _, complaint = command("attention", trained, write_picture(Path("a.png")), "--hide-special")
+    assert code == 2
+    assert "expected no --hide-special" in complaint
+
+
 def test_the_lines_of_heads_that_look_alike_do_not_hide_each_other():
     weights = torch.eye(3).expand(4, 3, 3)
     seen = TextAttention("model", ("a", "b", "c"), (TextLayerLook(1, (1, 2, 3, 4), weights, torch.zeros(4)),))

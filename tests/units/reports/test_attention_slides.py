@@ -7,9 +7,13 @@ import pytest
 import torch
 from PIL import Image
 
+from patchword.core.errors import UserError
 from patchword.inspection.attention import ImageAttention, LayerAttention
+from patchword.inspection.attention_texts import TextAttention, TextLayerLook
 from patchword.reports.attention.image_figures import figures_of
 from patchword.reports.attention.query_mark import MARK
+from patchword.reports.attention.text_figures import text_figures
+from patchword.reports.attention.text_matrix import word_size
 from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.shading import light_grey, scale, shaded
 
@@ -89,3 +93,70 @@ def test_more_weight_is_darker_over_any_image():
 
 def test_an_image_of_one_grey_is_not_stretched():
     assert np.allclose(light_grey(torch.full((3, 4, 4), 255, dtype=torch.uint8)), 1.0)
+
+
+def text_attention(count=4, heads=(1, 2), layers=2):
+    """A text of `count` tokens, the first and the last of which are special and get half of the attention."""
+    weights = torch.full((len(heads), count, count), 0.5 / max(1, count - 2))
+    weights[..., 0] = weights[..., -1] = 0.25
+    found = tuple(TextLayerLook(number, heads, weights, torch.ones(len(heads))) for number in range(1, layers + 1))
+    words = ("[CLS]", *("##ing" if place % 2 else f"word{place}" for place in range(count - 2)), "[SEP]")
+    special = (True, *(False,) * (count - 2), True)
+    return TextAttention("bert-mini", words, found, weights[0], None, "", words, special, "good (90%)")
+
+
+def names(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+@pytest.mark.parametrize("name", ["maps", "rollout"])
+def test_both_axes_of_a_text_map_have_its_words(name):
+    look = text_attention()
+    with figure_style():
+        figure = text_figures(look, [name])[name]
+        axes = figure.axes[0]
+        assert names(axes.xaxis) == names(axes.yaxis) == list(look.words)
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("key token", "query token")
+        assert "Predicted: good (90%)" in titles(figure)
+        with Image.open(io.BytesIO(drawn(figure, "png"))) as picture:
+            assert (picture.size, picture.mode) == ((1920, 1080), "RGBA")
+
+
+def test_special_tokens_are_hidden_on_request_and_rows_stay_as_they_are():
+    look = text_attention()
+    with figure_style():
+        figure = text_figures(look, ["maps"], hide_special=True)["maps"]
+    axes = figure.axes[0]
+    assert names(axes.xaxis) == names(axes.yaxis) == list(look.words[1:-1])
+    assert np.allclose(axes.images[0].get_array(), 0.25)  # not rescaled to 0.5
+    assert "50% of the words' attention goes to them; rows are not rescaled" in titles(figure)
+    with pytest.raises(UserError, match="nothing to draw"):
+        text_attention(count=2).without_special()
+
+
+def test_one_head_of_a_text_is_named_in_the_title():
+    with figure_style():
+        figures = text_figures(text_attention(heads=(3,), layers=1), ["maps"])
+    assert titles(figures["maps"]).startswith("bert-mini, layer 1, head 3")
+    assert set(figures) == {"maps", "heads"}
+
+
+def test_a_head_has_its_colour_whatever_else_is_drawn():
+    def colors(heads):
+        with figure_style():
+            figure = text_figures(text_attention(heads=heads, layers=1), ["maps"])["heads"]
+        (legend,) = figure.legends
+        return {line.get_label(): line.get_color() for line in legend.get_lines()}
+
+    assert colors((2, 5))["head 5"] == colors((5,))["head 5"] != colors((2, 5))["head 2"]
+
+
+def test_words_of_a_long_text_stay_legible():
+    for count in (3, 12, 30, 60, 200, 510):
+        size, every = word_size(count)
+        assert 9 <= size <= 15
+        assert 72 * 4.0 / count * every >= size  # the words that are written do not overlap
+    with figure_style():
+        axes = text_figures(text_attention(count=60), ["maps"])["maps"].axes[0]
+    assert len(names(axes.xaxis)) == len(range(0, 60, word_size(60)[1])) < 60
+    assert "60 tokens; every" in axes.get_xlabel()

@@ -48,6 +48,13 @@ def attention(
         str, typer.Option("--at", metavar="X,Y", help="Pixel of the query patch, from 0, in the resized image.")
     ] = "",
     pair: Annotated[str, typer.Option("--pair", help="A second text.")] = "",
+    hide_special: Annotated[
+        bool,
+        typer.Option(
+            "--hide-special",
+            help="Draw a text without [CLS], [SEP] and the like. Weights are not rescaled: rows sum to less than 1.",
+        ),
+    ] = False,
     data: Annotated[str, typer.Option("--data", metavar="test", help="Average over the run's test images.")] = "",
     count: Annotated[int, typer.Option("--count", min=1, help="With --data: number of test images.")] = 200,
     out: Annotated[Path, typer.Option("--out", help="A folder, or a .png, .svg or .npz file.")] = Path("attention"),
@@ -61,7 +68,8 @@ def attention(
     Works for every family with attention: weights of windows, stripes, pales and reduced keys are mapped back to the
     image. The query is [CLS] if there is one, else the mean of all patches, or the patch at --at X,Y. Without options,
     maps, rollout, relevance for the predicted class, and distance are all drawn. A folder gets PNG, SVG and arrays
-    (.npz; with --layer, also the attention weights of all token pairs).
+    (.npz; with --layer, also the attention weights of all token pairs). Figures are slides of 16:9: maps beside the
+    image, with the query marked; of a text, the last layer with words on both axes, beside all layers and heads.
 
     Of a DETR, the cross-attention of the best queries is drawn, each with its box, class and score: the last decoder
     layer and the mean of its heads, or those of --layer and --head. --at X,Y draws the self-attention of a point in
@@ -73,9 +81,10 @@ def attention(
       patchword attention runs/swin shoe.png --layer 3 --head 2 --at 14,9 --out head.png
       patchword attention runs/vit shoe.png --relevance Sneaker --out why.svg
       patchword attention runs/vit --data test --count 200 --distance
-      patchword attention runs/reviews "What a film!" --layer 2
+      patchword attention runs/reviews "What a film!" --layer 2 --head 1 --hide-special
       patchword attention runs/detr street.jpg --out queries.png
     """
+    from patchword.core.errors import UserError
     from patchword.inspection.attention_options import PREDICTED, AttentionOptions
     from patchword.reports.attention.files import check_out, write_attention
 
@@ -94,19 +103,25 @@ def attention(
     if _is_detector(model):
         from patchword.cli.inspection.attention_of_queries import show_query_attention
 
-        given_too = [f"--{name}" for name, chosen in (*named, ("pair", bool(pair)), ("data", bool(data))) if chosen]
+        given_too = [
+            f"--{name}"
+            for name, chosen in (*named, ("pair", bool(pair)), ("data", bool(data)), ("hide-special", hide_special))
+            if chosen
+        ]
         show_query_attention(model, given, question, given_too, out, as_json, settings, device)
         return
     _refuse_segmenter(model)
     of_texts = _is_of_texts(model)
     if of_texts and settings:
         _refuse_settings(model, settings)
+    if hide_special and not of_texts:
+        raise UserError(f"{model} reads images", expected="no --hide-special, which is for the tokens of a text")
     found = (
         _text(model, given, pair, data, question, device)
         if of_texts
         else _images(model, given, pair, data, count, question, settings, device)
     )
-    files = write_attention(found, every, out)
+    files = write_attention(found, every, out, hide_special)
     if as_json:
         typer.echo(json.dumps(_record(found, files), indent=2, ensure_ascii=False))
         return

@@ -44,13 +44,19 @@ def check_out(path: Path, wanted: Sequence[str]) -> None:
         raise UserError(f"cannot write into {there}", got=got, hint="choose another folder")
 
 
-def write_attention(look: ImageAttention | TextAttention, wanted: Sequence[str], path: Path) -> list[Path]:
-    """Write all files, or none if one fails."""
+def write_attention(
+    look: ImageAttention | TextAttention, wanted: Sequence[str], path: Path, hide_special: bool = False
+) -> list[Path]:
+    """Write all files, or none if one fails. hide_special: draw a text without [CLS] and [SEP]; arrays have them."""
     kind = _ENDINGS.get(path.suffix.lower()) if not path.is_dir() else None
     contents: dict[Path, Callable[[Path], None]] = {}
     with figure_style():
         if kind != "npz":
-            figures = figures_of(look, wanted) if isinstance(look, ImageAttention) else text_figures(look, wanted)
+            figures = (
+                figures_of(look, wanted)
+                if isinstance(look, ImageAttention)
+                else text_figures(look, wanted, hide_special)
+            )
             contents |= _drawings(figures, path, kind)
     if kind in (None, "npz"):
         arrays = arrays_of(look, wanted)

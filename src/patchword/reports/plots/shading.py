@@ -7,6 +7,7 @@ from torch import Tensor
 
 _DARKEST = 0.7  # of the light grey image: the colours, which are darker, stay visible on it
 _MIDDLE = 0.85  # the grey below the colours of the scale
+_MOST = 0.78  # opacity: the image is visible below the largest weight, too
 _FROM_YELLOW = 0.2  # the part of the colour map below it is nearly white
 
 
@@ -24,7 +25,7 @@ def light_grey(pixels: Tensor) -> np.ndarray:
 def shaded(grey: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Draw weights from 0 to 1 as colours over greys of the same shape; the smaller, the more transparent."""
     coloured = colormaps["YlOrRd"](_FROM_YELLOW + (1 - _FROM_YELLOW) * weights)[..., :3]
-    opacity = (0.95 * weights**0.5)[..., None]
+    opacity = (_MOST * weights**0.5)[..., None]
     mixed: np.ndarray = opacity * coloured + (1 - opacity) * grey[..., None]
     return mixed
 

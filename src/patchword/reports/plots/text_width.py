@@ -28,7 +28,7 @@ def wrapped(text: str, width: float, size: float, bold: bool = False) -> str:
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, size, bold) <= width:
+        if lines and text_width(longer, size, bold) <= 1.001 * width:  # a line of `fitting_size` is not broken
             lines[-1] = longer
         else:
             lines.append(word)
