@@ -45,7 +45,7 @@ def write_formulas(sides: Sequence[int], curves: Sequence[Curve], caption: str, 
             _scale(axes, sides)
         names = [Line2D([], [], color=curve.style[0], marker=curve.style[1], label=curve.name) for curve in curves]
         figure.suptitle("Four kinds of attention over the resolution", size=13, weight="bold")
-        figure.legend(handles=names, loc="outside lower center", ncols=len(names))
+        figure.legend(handles=names, loc="outside right center")
         figure.supxlabel("\n".join(textwrap.wrap(caption, 125)), size=9, color=TEXT, x=0.01, ha="left")
         contents = {kind: drawn(figure, kind) for kind in ("png", "svg")}
     for kind, content in contents.items():

@@ -93,7 +93,7 @@ class Comparison:
                 axes.plot([], [], mark, color=colour, label=name)[0]
                 for (colour, mark, _), name in zip(_LOOKS, names, strict=True)
             ]
-            figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=10)
+            figure.legend(handles=handles, loc="outside right center", fontsize=10)
             dots = f"{counted(self.seeds, 'seed')} each; dots: seeds; lines and numbers: means"
             figure.supxlabel(dots if self.seeds > 1 else "one seed each", size=9, color=TEXT)
             return figure

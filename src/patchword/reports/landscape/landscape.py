@@ -80,6 +80,6 @@ def _lines(landscapes: Sequence[RunLandscape], kind: Kind) -> Figure:
             axes.set(yscale="log", ylabel=f"{landscapes[0].loss_name}, logarithmic")
             few_numbers(axes)
     figure.suptitle(f"Loss around the weights, along {direction(kind, 0)}", size=13, weight="bold")
-    figure.legend(loc="outside lower center", ncols=min(4, len(landscapes)), fontsize=10)
+    figure.legend(loc="outside right center", fontsize=10)
     sample_caption(figure, landscapes)
     return figure

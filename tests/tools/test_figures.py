@@ -1,0 +1,46 @@
+"""tools/figures.py: figures of docs from the numbers in benchmarks/results."""
+
+import pytest
+from PIL import Image
+
+from patchword.reports.colors import style_of
+from support.source_code import ROOT, load_tool
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return load_tool("figures")
+
+
+def test_the_encodings_have_their_values_and_colours(figures):
+    (axes,) = figures.positions().axes
+    curves = {line.get_label(): line for line in axes.lines}
+    record = figures.json.loads((figures.RESULTS / "positions.json").read_text(encoding="utf-8"))
+    for one in record["encodings"]:
+        assert list(curves[one["encoding"]].get_ydata()) == [100 * value for value in one["accuracy"].values()]
+        assert curves[one["encoding"]].get_color() == style_of(one["encoding"]).color
+
+
+def test_the_backbones_have_two_arms_of_three_seeds(figures):
+    figure = figures.scene_backbones()
+    box, mask = figure.axes
+    assert [label.get_text() for label in box.get_xticklabels()] == ["resnet", "swin", "pvt", "cswin", "pale", "cvt"]
+    assert box.lines[0].get_ydata().tolist() == [42.99, 43.94, 43.76]
+    assert figure.get_suptitle() == "test box AP, test mask AP: scratch or pretrained"
+    assert mask.get_ylabel() == "test mask AP (%)"
+
+
+def test_every_figure_is_drawn_by_name_and_others_are_refused(figures, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    figures.main(["contextual-or-static"])
+    with Image.open(tmp_path / "docs" / "contextual-or-static.png") as picture:
+        assert picture.mode == "RGBA"
+    with pytest.raises(SystemExit, match="no figure is called 'nothing': expected one of positions"):
+        figures.main(["nothing"])
+
+
+@pytest.mark.parametrize("name", ["positions", "windows-swin-tiny", "windows-swin-tiny-stage-1", "attention-maps"])
+def test_figures_of_docs_have_no_palette(name):
+    with Image.open(ROOT / "docs" / f"{name}.png") as picture:
+        assert picture.mode in ("RGB", "RGBA")
