@@ -34,6 +34,7 @@ def draw_alignment(found: Alignment, kind: Literal["svg", "png"]) -> bytes:
     size = 10 if cell > 0.3 else 7 if cell > 0.18 else 5
     with figure_style():
         figure = Figure(figsize=(columns * cell + 2.4, rows * cell + 1.6), layout="constrained")
+        figure.suptitle("Attention to the source words", size=13, weight="bold")
         axes = figure.add_subplot()
         shown = axes.imshow(
             found.weights.numpy(), cmap="Greys", vmin=0, vmax=float(found.weights.max()), aspect="equal"
