@@ -1,6 +1,8 @@
 """Shared helpers of the tests of data, training and verbs: small files, a tiny recipe, a machine without data sets."""
 
 import io
+import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from safetensors.torch import load_file
 
 from patchword.data.image.named_datasets import DATASETS
 from patchword.recipes import find_recipe
+from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
 
 # Small enough for a second an epoch; random in every way a recipe can be, so that a restart has something to get wrong.
@@ -35,6 +38,7 @@ WHOLE = (
     "learning_rate=5e-3",
     "device=cpu",
 )
+SCORE = 0.5  # of the runs of copied_run
 QUICK = (*TINY_MODEL, "epochs=1", "batch_size=128", "device=cpu")
 
 
@@ -113,3 +117,15 @@ def differing(ours: Path, theirs: Path) -> list[str]:
 
 def _bits(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size, bytes]:
     return tensor.dtype, tensor.shape, tensor.numpy().tobytes()
+
+
+def copied_run(trained: Path, folder: Path, evaluated: bool = True, **fields: object) -> Path:
+    """Copy a trained run; evaluated: as a finished run of an earlier version is. fields: of its recipe, changed"""
+    shutil.copytree(trained, folder)
+    if evaluated:
+        result = {"loss": 1.5, "accuracy": SCORE, "examples": 359, "classes": [], "confusion": []}
+        (folder / "evaluation.json").write_text(json.dumps(result))
+    if fields:
+        recipe = read_recipe(folder / "recipe.yaml").with_values(fields)
+        (folder / "recipe.yaml").write_text(recipe.to_yaml())
+    return folder

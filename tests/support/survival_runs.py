@@ -29,6 +29,7 @@ IMAGES = (
     "patience=12",
     "device=cpu",
     "save_minutes=0",
+    "keep_checkpoints=true",
 )
 TEXTS = (
     *QUICK,
@@ -48,6 +49,7 @@ TEXTS = (
         "masks=words",
         "learning_rate=5e-3",
         "save_minutes=0",
+        "keep_checkpoints=true",
     ),
 )
 

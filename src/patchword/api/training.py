@@ -12,14 +12,17 @@ from rich.console import Console
 from patchword.api.callbacks import Callback, CallbackSupervision
 from patchword.api.evaluation import finish
 from patchword.api.run import Run
+from patchword.core.disk_space import format_bytes
 from patchword.core.errors import UserError
 from patchword.recipes import RECIPES
 from patchword.recipes.model_choice import model_names
 from patchword.recipes.resume import resumable
+from patchword.recipes.run_folders.finished import finish_folder, is_finished
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.train import Supervision
 from patchword.recipes.train import train as train_weights
+from patchword.reports.plots.numbers import counted, measured, named
 from patchword.studies import STUDIES, find_recipe
 from patchword.training.parallel.rank import is_main
 from patchword.tuning.batch_size import with_batch_size
@@ -121,17 +124,47 @@ def train_recipe(
 ) -> None:
     """Train a recipe into a folder, evaluate the best weights on the test set, and write the report.
 
-    Raises KeyboardInterrupt if the run was stopped by a signal.
+    A run that was finished before stays as it is. Raises KeyboardInterrupt if the run was stopped by a signal.
     """
     supervision = supervision or Supervision()
     if resume:
         check_epochs(recipe, folder)
+    finished_before = resume and is_finished(folder)
     finished = train_weights(recipe, folder, console, resume, supervision)
     if not finished and not supervision.ends_early():
         raise KeyboardInterrupt
-    if is_main():
-        with resumable(folder):
-            finish(Run(folder), console, recipe.device)
+    if not is_main():
+        return
+    if finished_before:
+        report_finished(Run(folder), console)
+        return
+    with resumable(folder):
+        finish(Run(folder), console, recipe.device)
+    if finished:
+        tidy(recipe, folder, console)
+
+
+def tidy(recipe: Recipe, folder: Path, console: Console) -> None:
+    """Mark a run as finished and remove its checkpoints, unless the recipe keeps them."""
+    try:
+        freed = finish_folder(folder, recipe.keep_checkpoints)
+    except (UserError, OSError) as error:
+        console.print(f"the checkpoints are kept: {error}", highlight=False, markup=False)
+        return
+    if freed:
+        what = f"removed the checkpoints, which only an unfinished run needs: {format_bytes(freed)}"
+        console.print(f"{what} (keep_checkpoints=true keeps them)", style="dim", highlight=False, markup=False)
+
+
+def report_finished(run: Run, console: Console) -> None:
+    """Print that there is nothing to resume, and the result."""
+    result, metrics = run.evaluation(), run.metrics()
+    epochs = counted(int(metrics[-1]["epoch"]) if metrics else 0, "epoch")
+    score = f"{result.part} {named(result.metric)} {measured(result.metric, result.score)}"
+    again = f"patchword evaluate {shlex.quote(str(run.folder))}"
+    for line in (f"{run.folder} is finished: {epochs}, {score}", f"to evaluate it again: {again}"):
+        console.print(line, highlight=False, markup=False)
+    console.print(f"\nreport: {run.report}", highlight=False, markup=False)
 
 
 def check_epochs(recipe: Recipe, folder: Path) -> None:

@@ -1,7 +1,8 @@
-"""Atomic file writing: a file is written completely or not at all."""
+"""Atomic file writing: a file is written completely or not at all; and the size and the removal of folders."""
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,3 +94,27 @@ def make_folder(folder: Path) -> None:
         ) from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"cannot write into {folder}", got="permission denied", hint="choose another folder")
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the sum of the sizes of all files below a folder; links are not followed."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(place) / name).lstat().st_size
+            except OSError:
+                continue  # it was removed meanwhile
+    return total
+
+
+def remove_folder(folder: Path, hidden: str) -> None:
+    """Rename a folder to a hidden name beside it, then remove it, so that no half of it keeps its name.
+
+    Links inside are removed, and what they lead to stays. hidden: the other name; a folder left there is removed, too.
+    """
+    other = folder.with_name(hidden)
+    shutil.rmtree(other, ignore_errors=True)
+    folder.rename(other)
+    flush(folder.parent)
+    shutil.rmtree(other)

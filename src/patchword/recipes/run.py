@@ -6,12 +6,13 @@ model.safetensors   the weights that were best on the validation set
 tokenizer.json      the tokenizer of a run on texts
 decoder.safetensors the mask token and the prediction head of masked image modelling
 metrics.jsonl       one line per epoch
-checkpoints/        the states that a restart resumes from
+checkpoints/        the states that a restart resumes from, until the run is finished
 evaluation.json     the test result
 evaluations/        results on other data: `patchword evaluate RUN data=OTHER`
 machine.json        what it ran on
 calibration.json    of a classifier: the temperature and the threshold that were fitted on its validation examples
 data.json           which samples it was trained on
+finished.json       when the run was finished
 report.html         all of it, to read
 """
 

@@ -20,6 +20,7 @@ from patchword.recipes.early_stopping import early_stop
 from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_agreement, check_group, samples_of
 from patchword.recipes.resume import report_cost, resumable, resume_loop
+from patchword.recipes.run_folders.finished import FINISHED, is_finished
 from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import CHANGEABLE, Recipe
@@ -72,7 +73,10 @@ class Supervision:
 def train(
     recipe: Recipe, folder: Path, console: Console, resume: bool = False, supervision: Supervision | None = None
 ) -> bool:
-    """Train to the end (True) or until a stop is requested (False). With `resume` the run continues bit-equal."""
+    """Train to the end (True) or until a stop is requested (False). With `resume` the run continues bit-equal.
+
+    A run that is finished already stays as it is.
+    """
     supervision = supervision or Supervision()
     recipe = recipe.located()
     check_folder(recipe, folder, resume)
@@ -81,6 +85,8 @@ def train(
         check_unlocked(folder)  # if this fails, the other processes end with the main one
     with join_group(recipe.sharding, recipe.device) as group:
         console = console if group.is_main else Console(quiet=True)
+        if any(group.any_rank(resume and is_main() and is_finished(folder))):
+            return True
         check_group(recipe, group)
         task = build_task(recipe, console)
         if group.size > 1:
@@ -96,7 +102,7 @@ def train(
             if group.is_main:
                 loop.run_log = supervision.observe(loop.run_log)
             if resume:
-                resume_loop(loop, console)
+                resume_loop(loop, folder, console)
             if group.is_main:
                 check_disk(loop, folder)
             finished = loop.run() and not any(group.any_rank(stop_requested()))
@@ -109,6 +115,7 @@ def begin(recipe: Recipe, task: Task, folder: Path) -> None:
     """Write the files that a run folder has before the first step."""
     check_data(task.fingerprint(), folder)
     remove_temporary_files(folder)
+    (folder / FINISHED).unlink(missing_ok=True)  # of a run whose weights were removed by hand
     write_text(folder / "recipe.yaml", recipe.to_yaml())
     write_json(folder / "machine.json", machine(task.device))
 

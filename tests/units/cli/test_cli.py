@@ -551,9 +551,11 @@ def test_train_evaluate_predict(command, refused):
         "config.json",
         "model.safetensors",
         "metrics.jsonl",
-        "checkpoints",
         "evaluation.json",
+        "finished.json",
     }
+    assert "checkpoints" not in names
+    assert "removed the checkpoints, which only an unfinished run needs: " in output
     result, report = overall(output), (run / "report.html").read_text()
     assert result.split()[3] in report  # the percentage
     assert not re.search(r"(src|href)=.https?:", report)
@@ -592,7 +594,7 @@ def test_train_evaluate_predict(command, refused):
     assert "has a run already" in refused(*train_words(), "--name", "first")
     assert "started with another recipe" in refused(*train_words("seed=3"), "--name", "first", "--resume")
     code, again, _ = command(*train_words(), "--name", "first", "--resume")
-    assert (code, overall(again)) == (0, result)
+    assert (code, f"runs/first is finished: 1 epoch, test accuracy {result.split()[3]}" in again) == (0, True)
     code, output, _ = command("cost", run, "--json")
     assert json.loads(output)["parameters"] == sum(parameter.numel() for parameter in model.parameters())
 
@@ -681,6 +683,7 @@ def test_a_run_is_not_resumed_with_other_pictures(command):
     write_classes(Path("pets"), ("cat", "dog"), count=12)
     words = [*train_words("data=pets", "batch_size=8"), "--name", "pets", "--resume"]
     assert command(*words)[0] == 0
+    Path("runs/pets/finished.json").unlink()  # as if it was stopped while the test images were evaluated
     write_classes(Path("pets"), ("cat", "dog"), count=15)
     code, _, output = command(*words)
     assert (code, "have changed since" in output) == (2, True)

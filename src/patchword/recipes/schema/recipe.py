@@ -108,7 +108,7 @@ HARMLESS = {
     "save_minutes",
     "on_nonfinite",
 }
-HARMLESS |= {"sharding"}
+HARMLESS |= {"sharding", "keep_checkpoints"}
 # Fields that may differ when a run is resumed.
 CHANGEABLE = HARMLESS - {"seed", "precision", "compile"} | {"expect"}
 
@@ -175,6 +175,9 @@ class Recipe(BaseModel):
     device: Annotated[str, Field(pattern=DEVICE)] = Field("auto", description=DEVICES)
     seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers of the run")
     save_minutes: float = Field(1.0, ge=0, description="minutes between checkpoints within an epoch")
+    keep_checkpoints: bool = Field(
+        False, description="keep the checkpoints when the run is finished; only an unfinished run needs them"
+    )
 
     def lr_ratios(self) -> Mapping[str, float]:
         """Return factors of the learning rate of parameters by the start of their names."""

@@ -29,8 +29,9 @@ from patchword.training.checkpoint.manifest import MANIFEST, Digest, find_fault,
 
 Log = Callable[[str], None]  # receives one message
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
-_NAME = re.compile(r"epoch-\d+(-batch-\d+)?")
-_LEFTOVER = re.compile(rf"\.{_NAME.pattern}(\.\d+)?\.(tmp|old)")
+CHECKPOINT_NAME = r"epoch-\d+(-batch-\d+)?"
+_NAME = re.compile(CHECKPOINT_NAME)
+_LEFTOVER = re.compile(rf"\.{CHECKPOINT_NAME}(\.\d+)?\.(tmp|old)")
 _OVERHEAD = 1 << 16  # bytes for the state, the manifest and the folder
 
 

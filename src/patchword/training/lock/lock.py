@@ -22,14 +22,18 @@ from patchword.training.lock.lock_owner import LockOwner
 
 _LOCK = ".lock"
 TOUCH_SECONDS = 5.0
+_HINT = "wait until it ends, or choose another --name for this run"
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; raise an error if another process holds it. A lock without a live owner is free."""
+def exclusive(folder: Path, hint: str = _HINT) -> Iterator[None]:
+    """Hold the lock of a folder; raise an error if another process holds it. A lock without a live owner is free.
+
+    hint: of that error
+    """
     make_folder(folder)
     with _guarded(folder):
-        file = _acquire(folder)
+        file = _acquire(folder, hint)
         file.truncate(0)
         file.write(LockOwner.this().text())
         file.flush()
@@ -45,27 +49,45 @@ def exclusive(folder: Path) -> Iterator[None]:
         file.close()
 
 
-def check_unlocked(folder: Path) -> None:
+def check_unlocked(folder: Path, hint: str = _HINT) -> None:
     """Raise the same error before any work is done; creates and locks nothing."""
     if (folder / _LOCK).is_file() and os.access(folder / _LOCK, os.R_OK | os.W_OK):
         with _guarded(folder):
-            _acquire(folder).close()
+            _acquire(folder, hint).close()
 
 
-def _acquire(folder: Path) -> TextIO:
+def owner_of(folder: Path) -> LockOwner | None:
+    """Return the process that holds the lock of a folder, without waiting; it locks and changes nothing.
+
+    An owner on another machine counts if it touched the file lately, by the clock of this machine: good enough for a
+    list, while `exclusive` watches the file.
+    """
+    try:
+        with _guarded(folder), (folder / _LOCK).open() as file:
+            owner = _read(file)
+            if owner is None or owner.is_gone():
+                return None
+            if owner.is_elsewhere():
+                return owner if time.time() - os.fstat(file.fileno()).st_mtime < 3 * TOUCH_SECONDS else None
+            return None if _try_flock(file) else owner
+    except OSError:
+        return None
+
+
+def _acquire(folder: Path, hint: str = _HINT) -> TextIO:
     """Return the lock file, locked by this process."""
     path = folder / _LOCK
     file = path.open("a+")
     owner, free = _read(file), _try_flock(file)
     if _is_held(path, owner, free):
         file.close()
-        raise _in_use(folder, owner)
+        raise _in_use(folder, owner, hint)
     if free is False:
         file.close()
         path.unlink(missing_ok=True)  # a child of the dead owner keeps the old file; it is not used any more
         file = path.open("a+")
         if _try_flock(file) is False:
-            raise _in_use(folder, _read(file))
+            raise _in_use(folder, _read(file), hint)
     return file
 
 
@@ -132,8 +154,6 @@ def _read(file: TextIO) -> LockOwner | None:
     return LockOwner.read(file.read())
 
 
-def _in_use(folder: Path, owner: LockOwner | None) -> UserError:
+def _in_use(folder: Path, owner: LockOwner | None, hint: str) -> UserError:
     who = owner.describe() if owner else "an unknown process"
-    return UserError(
-        f"{folder} is in use by another run", got=who, hint="wait until it ends, or choose another --name for this run"
-    )
+    return UserError(f"{folder} is in use by another run", got=who, hint=hint)

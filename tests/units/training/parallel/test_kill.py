@@ -13,7 +13,16 @@ import pytest
 from support.material import RANDOM, TINY_MODEL, differing, settings
 
 KILLS = 10
-FIELDS = (*TINY_MODEL, *RANDOM, "epochs=6", "batch_size=128", "ema_decay=0.9", "device=cpu", "save_minutes=0")
+FIELDS = (
+    *TINY_MODEL,
+    *RANDOM,
+    "epochs=6",
+    "batch_size=128",
+    "ema_decay=0.9",
+    "device=cpu",
+    "save_minutes=0",
+    "keep_checkpoints=true",
+)
 
 
 def start(runs: Path, name: str) -> subprocess.Popen[str]:
