@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from patchword.api.evaluation import evaluate
     from patchword.api.preprocessing import tokenizer, transform
     from patchword.api.run import Run
+    from patchword.api.runs import compare_runs, list_runs
     from patchword.api.training import train
     from patchword.api.tuning import dry_run, find_lr
     from patchword.fusion.compile import compile
@@ -31,12 +32,14 @@ __all__ = [
     "Pipeline",
     "Run",
     "bench",
+    "compare_runs",
     "compile",
     "create",
     "dry_run",
     "evaluate",
     "find_lr",
     "list_models",
+    "list_runs",
     "load",
     "models",
     "names",
@@ -52,12 +55,14 @@ _HOMES = {
     "Pipeline": "pipelines",
     "Run": "api.run",
     "bench": "api.bench",
+    "compare_runs": "api.runs",
     "compile": "fusion.compile",
     "create": "weights",
     "dry_run": "api.tuning",
     "evaluate": "api.evaluation",
     "find_lr": "api.tuning",
     "list_models": "models",
+    "list_runs": "api.runs",
     "load": "weights",
     "pipeline": "pipelines",
     "save": "weights",

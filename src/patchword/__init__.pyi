@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # so that mypy resolves the modules before the package that i
     from patchword.api.preprocessing import tokenizer as tokenizer
     from patchword.api.preprocessing import transform as transform
     from patchword.api.run import Run as Run
+    from patchword.api.runs import compare_runs as compare_runs
+    from patchword.api.runs import list_runs as list_runs
     from patchword.api.training import train as train
     from patchword.api.tuning import dry_run as dry_run
     from patchword.api.tuning import find_lr as find_lr

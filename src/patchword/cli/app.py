@@ -20,6 +20,7 @@ from patchword.cli.inspection import (
 )
 from patchword.cli.models import bench, compare, cost, export, get, models, show
 from patchword.cli.option_hints import HintingGroup
+from patchword.cli.run_folders import runs
 from patchword.cli.text import embed, fill, generate, positions, similar, tokenizer, translate, vectors
 from patchword.cli.training import demo, evaluate, predict, recipes, train
 
@@ -91,6 +92,7 @@ _verb("embed", embed.embed, TEXT, "Turn each text into a vector.")
 _verb("similar", similar.similar, TEXT, "Compare one word across sentences.")
 _verb("positions", positions.positions, TEXT, "Compare position encodings on longer texts.")
 app.add_typer(recipes.app, name="recipes", rich_help_panel=START, short_help="List, print and copy recipes.")
+app.add_typer(runs.app, name="runs", rich_help_panel=USE, short_help="List, compare, clean and delete runs.")
 app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel=TEXT, short_help="Train a tokenizer, or see its tokens.")
 app.add_typer(vectors.app, name="vectors", rich_help_panel=TEXT, short_help="Learn word vectors and query them.")
 app.add_typer(data.app, name="data", rich_help_panel="Data", short_help="List, fetch, show, check and split data.")

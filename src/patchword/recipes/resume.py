@@ -24,7 +24,7 @@ def resume_loop(loop: Loop, folder: Path, console: Console) -> None:
     """
     count = len(loop.checkpoints.all())
     found = loop.resume(lambda text: console.print(text, highlight=False, markup=False))
-    if found and not loop.finished():
+    if found:
         console.print(_position(loop), highlight=False, markup=False)
     if not found and is_finished(folder):
         raise UserError(
