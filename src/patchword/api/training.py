@@ -11,6 +11,7 @@ from rich.console import Console
 
 from patchword.api.callbacks import Callback, CallbackSupervision
 from patchword.api.evaluation import finish
+from patchword.api.results import result_of
 from patchword.api.run import Run
 from patchword.core.disk_space import format_bytes
 from patchword.core.errors import UserError
@@ -24,6 +25,7 @@ from patchword.recipes.train import Supervision
 from patchword.recipes.train import train as train_weights
 from patchword.reports.plots.numbers import counted, measured, named
 from patchword.studies import STUDIES, find_recipe
+from patchword.training.loggers.loggers import NO_LOGGERS, RunLoggers, check_loggers
 from patchword.training.parallel.rank import is_main
 from patchword.tuning.batch_size import with_batch_size
 from patchword.weights.hub.download import fetch_all
@@ -130,18 +132,30 @@ def train_recipe(
     if resume:
         check_epochs(recipe, folder)
     finished_before = resume and is_finished(folder)
-    finished = train_weights(recipe, folder, console, resume, supervision)
-    if not finished and not supervision.ends_early():
-        raise KeyboardInterrupt
-    if not is_main():
-        return
-    if finished_before:
-        report_finished(Run(folder), console)
-        return
-    with resumable(folder):
-        finish(Run(folder), console, recipe.device)
+    with loggers_of(recipe, console) as loggers:
+        finished = train_weights(recipe, folder, console, resume, supervision, loggers)
+        if not finished and not supervision.ends_early():
+            raise KeyboardInterrupt
+        if not is_main():
+            return
+        if finished_before:
+            report_finished(Run(folder), console)
+            return
+        with resumable(folder):
+            evaluation = finish(Run(folder), console, recipe.device)
+        scores = result_of(recipe.kind, evaluation.summary())
+        values = {f"{scores.part}_{name}".replace(" ", "_"): value for name, value in scores.scores.items()}
+        loggers.result(values, [folder / name for name in ("report.html", "evaluation.json", "recipe.yaml")])
     if finished:
         tidy(recipe, folder, console)
+
+
+def loggers_of(recipe: Recipe, console: Console) -> RunLoggers:
+    """Return the loggers of a run; of several processes, only the main one has any."""
+    if not is_main():
+        return NO_LOGGERS
+    check_loggers(recipe.loggers)
+    return RunLoggers.of(recipe.loggers, lambda text: console.print(text, highlight=False, markup=False))
 
 
 def tidy(recipe: Recipe, folder: Path, console: Console) -> None:

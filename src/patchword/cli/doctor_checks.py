@@ -12,6 +12,8 @@ from typing import Literal
 
 _OPTIONAL = {
     "tensorboard": ("training curves in TensorBoard", "pip install 'patchword[log]'"),
+    "mlflow": ("recording runs with MLflow", "pip install 'patchword[mlflow]'"),
+    "wandb": ("recording runs with Weights & Biases", "pip install 'patchword[wandb]'"),
     "sklearn": ("the digits data set, which needs no download", "pip install 'patchword[digits]'"),
     "huggingface_hub": ("pretrained models by name", "pip install 'patchword[hub]'"),
     "onnxruntime": ("export to ONNX", "pip install 'patchword[onnx]'"),

@@ -22,6 +22,7 @@ from patchword.recipes.parallel import check_agreement, check_group, samples_of
 from patchword.recipes.resume import report_cost, resumable, resume_loop
 from patchword.recipes.run_folders.finished import FINISHED, is_finished
 from patchword.recipes.schema.batch_size import AUTO_BATCH
+from patchword.recipes.schema.fields import flat_fields
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import CHANGEABLE, Recipe
 from patchword.recipes.steps import build_average, build_step, check_step
@@ -31,6 +32,8 @@ from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import check_disk
 from patchword.training.freezing import epoch_starter, freeze_backbone
 from patchword.training.lock.lock import check_unlocked, exclusive
+from patchword.training.loggers.loggers import RunLoggers
+from patchword.training.loggers.progress import LoggedProgress
 from patchword.training.loop import Loop
 from patchword.training.optimizer import adamw
 from patchword.training.parallel.files import SilentLog, checkpoints_of
@@ -71,11 +74,16 @@ class Supervision:
 
 
 def train(
-    recipe: Recipe, folder: Path, console: Console, resume: bool = False, supervision: Supervision | None = None
+    recipe: Recipe,
+    folder: Path,
+    console: Console,
+    resume: bool = False,
+    supervision: Supervision | None = None,
+    loggers: RunLoggers | None = None,
 ) -> bool:
     """Train to the end (True) or until a stop is requested (False). With `resume` the run continues bit-equal.
 
-    A run that is finished already stays as it is.
+    A run that is finished already stays as it is. loggers: record the run, and are closed by the caller.
     """
     supervision = supervision or Supervision()
     recipe = recipe.located()
@@ -101,6 +109,9 @@ def train(
             loop.cancelled = group.local_decision(lambda: stop_requested() or supervision.stop())
             if group.is_main:
                 loop.run_log = supervision.observe(loop.run_log)
+                if loggers is not None:
+                    fields = dict(flat_fields(recipe.model_dump(mode="json")))
+                    loop.run_log = LoggedProgress(loop.run_log, loggers, folder, fields)
             if resume:
                 resume_loop(loop, folder, console)
             if group.is_main:

@@ -1,4 +1,4 @@
-"""The log of a run: a progress bar or log lines on the console, metrics.jsonl and TensorBoard events for tools."""
+"""The log of a run: a progress bar or log lines on the console, and metrics.jsonl for tools."""
 
 import json
 import os
@@ -35,11 +35,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class RunLog:
-    """Writes metrics.jsonl and TensorBoard events into the run folder, and shows the progress on the console."""
+    """Writes metrics.jsonl into the run folder, and shows the progress on the console."""
 
     def __init__(self, folder: Path, console: Console, unit: str = "images", metric: str = "accuracy") -> None:
         self.folder, self.console, self.unit, self.metric = folder, console, unit, metric
-        self.events: Any = None
         self.bar: Progress | None = None
         self.task: TaskID | None = None
         self.epochs = self.steps_per_epoch = 0
@@ -52,7 +51,6 @@ class RunLog:
         self.epochs, self.steps_per_epoch, self.first_step = epochs, steps_per_epoch, state.step
         kept = [record for record in read_metrics(self.folder / "metrics.jsonl") if record["epoch"] <= state.epoch]
         write_text(self.folder / "metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
-        self.events = _event_writer(self.folder, state.step)
         self.began = self.shown = time.monotonic()
         if self.console.is_terminal:
             self.bar = Progress(
@@ -90,9 +88,6 @@ class RunLog:
             file.write(json.dumps(record) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        for key, value in record.items():
-            if self.events and key not in ("epoch", "step"):
-                self.events.add_scalar(key, value, record["step"])
         best = state.epochs_since_best == 0
         header, row = epoch_lines(record, self.metric, self.epochs, best, self.console.width)
         if header != self.header or self.rows == _ROWS_PER_HEADER:
@@ -107,14 +102,3 @@ class RunLog:
     def stop(self) -> None:
         if self.bar:
             self.bar.stop()
-        if self.events:
-            self.events.close()
-
-
-def _event_writer(folder: Path, step: int) -> Any:
-    """Return a TensorBoard writer if it is installed; events after `step` of an earlier start are purged."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(folder, purge_step=step)

@@ -18,7 +18,7 @@ def demo(runs: Runs = Path("runs")) -> None:
     """
     from patchword.analysis.cost import block_of, count
     from patchword.api.evaluation import finish
-    from patchword.api.training import tidy
+    from patchword.api.training import loggers_of, tidy
     from patchword.data.image.named_datasets import find_dataset
     from patchword.recipes import find_recipe
     from patchword.recipes.run import Run
@@ -34,7 +34,9 @@ def demo(runs: Runs = Path("runs")) -> None:
         recipe, folder = find_recipe("digits-vit"), runs / "demo-digits"
     data = "Fashion-MNIST" if folder.name == "demo" else "digits"
     out.print(f"[bold]1. Training[/bold] {recipe.model.name} on {data}: {recipe.expect.time}\n", highlight=False)
-    if not train(recipe, folder, out, resume=True):
+    with loggers_of(recipe, out) as loggers:
+        done = train(recipe, folder, out, resume=True, loggers=loggers)
+    if not done:
         out.print("\nstopped; `patchword demo` resumes from here")
         raise typer.Exit(stop_exit_code())
     out.print("\n[bold]2. Evaluation[/bold] on the test set, which training did not read")

@@ -76,6 +76,10 @@ def train(
         int,
         typer.Option("--restarts", min=0, metavar="NUMBER", help="How often the run may restart after a worker dies."),
     ] = 3,
+    log: Annotated[
+        list[str] | None,
+        typer.Option("--log", metavar="LOGGER", help="Also record the run with mlflow or wandb. Repeatable."),
+    ] = None,
     runs: Runs = Path("runs"),
     download: Download = False,
     epochs: Epochs = None,
@@ -134,6 +138,7 @@ def train(
       patchword train sharpness-aware --seeds 3
       patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
       patchword train finetune-images model=hf:OWNER/REPO data=images --download
+      patchword train fashion-mnist-vit --log mlflow
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
     """
@@ -147,6 +152,8 @@ def train(
     given = model, data, epochs, batch_size, learning_rate, image_size, seed, device
     options = dict(zip(FIELDS, given, strict=True))
     changes = [*_settings_of(recipe, runs, options, typed), *typed]
+    if log:
+        changes.append(f"loggers=[{', '.join(log)}]")
     if download:
         _fetch(recipe, changes, runs)
     check_before_training(dry_run, find_lr, as_json, several=seeds is not None or recipe in STUDIES or processes > 1)

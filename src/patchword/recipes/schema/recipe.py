@@ -13,6 +13,7 @@ from patchword.recipes.schema.aliases import ADVICE, ALIASES, alias_hint
 from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.fields import DEVICE, DEVICES, expected_of, field_value, flat_fields, model_value
 from patchword.recipes.schema.older_fields import current_name
+from patchword.training.loggers.loggers import LoggerName
 
 STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -96,6 +97,12 @@ def from_text(value: Any) -> Any:
         return value
 
 
+def one_or_more(value: Any) -> Any:
+    """Return a list of names that was typed on the command line, e.g. [mlflow, wandb] or mlflow."""
+    found = from_text(value)
+    return [name.strip() for name in found.split(",") if name.strip()] if isinstance(found, str) else found
+
+
 # Fields that change how a run is computed, but not its result.
 HARMLESS = {
     "about",
@@ -108,7 +115,7 @@ HARMLESS = {
     "save_minutes",
     "on_nonfinite",
 }
-HARMLESS |= {"sharding", "keep_checkpoints"}
+HARMLESS |= {"sharding", "keep_checkpoints", "loggers"}
 # Fields that may differ when a run is resumed.
 CHANGEABLE = HARMLESS - {"seed", "precision", "compile"} | {"expect"}
 
@@ -177,6 +184,9 @@ class Recipe(BaseModel):
     save_minutes: float = Field(1.0, ge=0, description="minutes between checkpoints within an epoch")
     keep_checkpoints: bool = Field(
         False, description="keep the checkpoints when the run is finished; only an unfinished run needs them"
+    )
+    loggers: Annotated[tuple[LoggerName, ...], BeforeValidator(one_or_more)] = Field(
+        (), description="programs that also record the run: mlflow, wandb, or tensorboard, which does so if installed"
     )
 
     def lr_ratios(self) -> Mapping[str, float]:

@@ -1,0 +1,1 @@
+"""Loggers: other programs that record a run, such as TensorBoard, MLflow and Weights & Biases."""
