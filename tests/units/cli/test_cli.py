@@ -41,6 +41,7 @@ from support.material import (
 
 INNER = {
     "recipes": ["list", "cat", "copy"],
+    "runs": ["list", "show", "compare", "clean", "rename", "delete"],
     "data": ["check", "get", "shard", "show"],
     "tokenizer": ["train", "show"],
     "vectors": ["train", "near", "analogy"],
@@ -68,6 +69,7 @@ VERBS = [
     "fill",
     "embed",
     "similar",
+    "runs",
     "sharpness",
     "landscape",
     "export",

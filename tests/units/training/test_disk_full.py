@@ -190,7 +190,7 @@ def test_a_disk_that_other_files_fill(whole, small_disk, monkeypatch, command, l
         if state.step == 6:
             fill(small_disk, leave)
 
-    fields = [*TINY_MODEL, *RANDOM, *WHOLE, "save_minutes=0"]
+    fields = [*TINY_MODEL, *RANDOM, *WHOLE, "save_minutes=0", "keep_checkpoints=true"]
     words = ["train", "digits-vit", *settings(*fields), "--name", "run", "--runs", str(folder.parent), "--resume"]
     with monkeypatch.context() as patch:
         patch.setattr(RunLog, "step", watched)
