@@ -4,6 +4,7 @@ from pathlib import Path
 
 from patchword.core.errors import UserError, nearest
 from patchword.models import REGISTRY
+from patchword.recipes.schema.fields import listed
 from patchword.recipes.schema.recipe import ModelChoice, Recipe
 from patchword.weights.hub.cache import local_path
 
@@ -14,9 +15,9 @@ def has_weights(choice: ModelChoice) -> bool:
 
 
 def model_names(recipe: Recipe) -> list[str]:
-    """Return the names of the models that a recipe starts from: its model, and its teacher if it has one."""
+    """Return the names of the models that a recipe starts from: its model, and its teachers if it has some."""
     teacher = getattr(recipe, "teacher", None)
-    return [recipe.model.name, *([teacher.name] if teacher is not None else [])]
+    return [recipe.model.name, *(listed(teacher.name) if teacher is not None else [])]
 
 
 def weights_path(choice: ModelChoice) -> Path | None:

@@ -144,8 +144,8 @@ def test_the_class_token_learns_labels_and_the_chosen_tokens_the_teacher(there, 
     outcome = task.objective(task.model)(batch, batch)
     by_class, by_token = task.model.head.pair(*task.model.encode(batch.inputs))
     mean, std = (torch.tensor(part) for part in (task.model.card.normalization.mean, task.model.card.normalization.std))
-    other = task.teacher.card.normalization
-    teacher = task.teacher((batch.inputs * std + mean - torch.tensor(other.mean)) / torch.tensor(other.std))
+    other = task.teachers[0].card.normalization
+    teacher = task.teachers[0]((batch.inputs * std + mean - torch.tensor(other.mean)) / torch.tensor(other.std))
     chosen = {"distillation": [by_token], "both": [by_class, by_token]}[token]
     lesson = torch.stack([KINDS[kind](own, teacher).sum(-1).mean() for own in chosen]).mean()
     assert torch.isclose(outcome.loss, 0.7 * cross_entropy(by_class, batch.labels) + 0.3 * lesson, rtol=1e-5)
@@ -162,7 +162,7 @@ def test_the_wrong_token_would_be_seen(there, monkeypatch):
 def test_a_student_without_the_token_learns_both_with_one(there):
     task = build_task(recipe(*PLAIN, "teacher=teacher", "teacher.kind=soft", "teacher.share=0.1"), silent())
     batch = batch_of(task, mixed=False)
-    scores, teacher = task.model(batch.inputs), task.teacher(batch.inputs)
+    scores, teacher = task.model(batch.inputs), task.teachers[0](batch.inputs)
     expected = 0.9 * cross_entropy(scores, batch.labels) + 0.1 * KINDS["soft"](scores, teacher).sum(-1).mean()
     assert torch.isclose(task.objective(task.model)(batch, batch).loss, expected, rtol=1e-4)
 
@@ -237,12 +237,12 @@ def test_any_teacher_teaches_any_student(there, form):
         save(large, "large", layout=form)
         words = ("teacher=large",)
     task = build_task(recipe(*STUDENT, *words), silent())
-    assert torch.allclose(task.teacher.head.linear.weight, large.head.linear.weight)
+    assert torch.allclose(task.teachers[0].head.linear.weight, large.head.linear.weight)
     batch = batch_of(task, mixed=False)
     task.objective(task.model)(batch, batch).loss.backward()
     assert task.model.head.distilled.weight.grad.abs().sum() > 0
-    assert all(parameter.grad is None for parameter in task.teacher.parameters())
-    assert not task.teacher.training
+    assert all(parameter.grad is None for parameter in task.teachers[0].parameters())
+    assert not task.teachers[0].training
 
 
 # Runs

@@ -1,6 +1,7 @@
 """The fields of a recipe that set up knowledge distillation."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, PositiveInt
 
@@ -35,11 +36,23 @@ class Teacher(BaseModel):
     )
 
 
+def _comma_separated(names: Any) -> Any:
+    """Return a list of names, given as such or typed in brackets, as one text."""
+    found = from_text(names)
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        return ",".join(map(str, found))
+    return names
+
+
 class ImageTeacher(BaseModel):
-    """The teacher of an image classifier. The loss is (1 - share) * own loss + share * distillation loss."""
+    """The teachers of an image classifier. The loss is (1 - share) * own loss + share * distillation loss."""
 
     model_config = STRICT
-    name: str = Field("", description="folder of a run or of a model, or a weight file; empty: no distillation")
+    name: Annotated[str, BeforeValidator(_comma_separated)] = Field(
+        "",
+        description="folder of a run or of a model, or a weight file; of several, separated by commas, the "
+        "probabilities are averaged; empty: no distillation",
+    )
     model: str = Field("", description="registry name of the teacher's model, if its weight file does not contain it")
     kind: Literal["soft", "soft-deit", "hard"] = Field(
         "hard",
@@ -54,6 +67,9 @@ class ImageTeacher(BaseModel):
     token: Literal["auto", "class", "distillation", "both"] = Field(
         "auto",
         description="token that is trained on the teacher's output; auto: the distillation token, if there is one",
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="dtype of the teacher's activations; auto: bfloat16 on GPUs that support it, else float32"
     )
 
 

@@ -6,23 +6,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from torch import Tensor
 
+from patchword.core.device import pick_precision
 from patchword.core.errors import UserError
+from patchword.fusion.compile import compile
+from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.objectives.distillation.answers import Choices, HardTargets, SoftTargets, SoftTargetsByClass
-from patchword.objectives.distillation.distillation import Distillation, Lesson, Recorded, Weighted
+from patchword.objectives.distillation.distillation import Distillation, Lesson, Weighted
+from patchword.objectives.distillation.ensemble import ImageTeacherRun, TeachersOfImages
 from patchword.objectives.distillation.images import (
     ON,
-    SamePixels,
     Token,
     class_answer,
     has_distillation_token,
     image_recorder,
 )
+from patchword.recipes.dense.memory_format import store_channels_last
 from patchword.recipes.distillation.fields import ImageTeacher
 from patchword.recipes.distillation.task import TaughtTask, ready
 from patchword.recipes.image.task import ImageTask
+from patchword.recipes.schema.fields import listed
 from patchword.training.step import Objective
 from patchword.weights import load
 from patchword.weights.hub.cache import local_path
@@ -35,22 +41,32 @@ class TaughtImages(TaughtTask):
     """The class token is trained on the labels, as in DeiT; the teacher sees the same images as the student."""
 
     task: ImageTask
+    teachers: tuple[Model, ...]
     own: float
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         student = image_recorder(self.model, forward)
-        pixels = SamePixels(self.model.card, self.teacher.card, self.device)
 
         def labels(answer: Callable[[Any], Any]) -> Objective:
             return self.task.objective(lambda images: class_answer(answer(images)))
 
-        return Distillation(
-            labels, student, lambda images: Recorded(self.teacher(pixels(images))), self.lessons, own=self.own
-        )
+        return Distillation(labels, student, self._teachers(), self.lessons, own=self.own)
+
+    def _teachers(self) -> TeachersOfImages:
+        """The mean of the probabilities is taken at the temperature of the loss; the predicted class has none."""
+        fields = self.task.recipe.teacher
+        runs = [ImageTeacherRun(teacher.card, self._run(teacher)) for teacher in self.teachers]
+        precision = pick_precision(fields.precision, self.device)
+        temperature = 1.0 if fields.kind == "hard" else fields.temperature
+        return TeachersOfImages(self.model.card, runs, self.device, precision, temperature)
+
+    def _run(self, teacher: Model) -> Callable[[Tensor], Tensor]:
+        """Compiled with the student, but without CUDA graphs: a teacher is large enough to keep a GPU busy."""
+        return compile(teacher, cuda_graphs=False) if self.task.recipe.compile else fuse_on_gpu(teacher)
 
 
 def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
-    """Return the task with its teacher if the recipe names one."""
+    """Return the task with its teachers if the recipe names some."""
     fields = task.recipe.teacher
     if not fields.name:
         if fields != ImageTeacher():  # a message, not an error: one run of a study has no teacher
@@ -58,9 +74,14 @@ def taught(task: ImageTask, console: Console) -> ImageTask | TaughtImages:
         return task
     tokens = tokens_of(fields, task.model)
     check_idle(fields, tokens)
-    teacher = ready(open_teacher(fields, task.model, console), task.device)
-    console.print(f"distilling from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
-    return TaughtImages(task, teacher, lessons_of(fields, tokens), own=1 - fields.share)
+    names = listed(fields.name)
+    teachers = tuple(ready(open_teacher(name, fields.model, task.model, console), task.device) for name in names)
+    for teacher in teachers if task.device.type == "cuda" else ():
+        store_channels_last(teacher)
+    described = " and ".join(f"{name} ({teacher.card.model})" for name, teacher in zip(names, teachers, strict=True))
+    several = ", the mean of their probabilities" if len(teachers) > 1 else ""
+    console.print(f"distilling from {described}{several}", highlight=False, markup=False)
+    return TaughtImages(task, lessons_of(fields, tokens), teachers, own=1 - fields.share)
 
 
 def check_idle(fields: ImageTeacher, tokens: tuple[Token, ...]) -> None:
@@ -109,19 +130,19 @@ def lessons_of(fields: ImageTeacher, tokens: tuple[Token, ...]) -> tuple[Weighte
     return tuple(Weighted(fields.share / len(tokens), kinds[fields.kind](ON[token])) for token in tokens)
 
 
-def open_teacher(fields: ImageTeacher, student: Model, console: Console) -> Model:
-    """Load the teacher, which must have the student's classes."""
-    if not local_path(fields.name).exists():
-        named = fields.name in REGISTRY.names()
+def open_teacher(name: str, model: str, student: Model, console: Console) -> Model:
+    """Load a teacher, which must have the student's classes. model: of a weight file that does not contain it."""
+    if not local_path(name).exists():
+        named = name in REGISTRY.names()
         raise UserError(
             "recipe field 'teacher'",
             expected="a run, the folder of a model or a file of weights",
-            got=f"{fields.name}, a model without weights" if named else fields.name,
-            hint=f"teacher=FILE teacher.model={fields.name}" if named else "`patchword train` one first",
+            got=f"{name}, a model without weights" if named else name,
+            hint=f"teacher=FILE teacher.model={name}" if named else "`patchword train` one first",
         )
-    teacher = load(fields.name, fields.model or None)
+    teacher = load(name, model or None)
     REGISTRY.require_images(teacher.card.model)
-    check_classes(fields.name, student, teacher, console)
+    check_classes(name, student, teacher, console)
     return teacher
 
 

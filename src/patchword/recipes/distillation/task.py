@@ -41,7 +41,6 @@ class TaughtTask(ABC):
     """A task of images or texts with a teacher: everything except the objective is that of the wrapped task."""
 
     task: Task
-    teacher: Model
     lessons: tuple[Weighted, ...]
 
     @property

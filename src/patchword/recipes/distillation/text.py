@@ -54,7 +54,7 @@ def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask |
     lessons = lessons_of(task, teacher, fields)
     check_compile(task.recipe.compile, lessons)
     console.print(f"distilling from {fields.name} ({teacher.card.model})", highlight=False, markup=False)
-    return TaughtTexts(task, teacher, lessons, fields)
+    return TaughtTexts(task, lessons, teacher, fields)
 
 
 def open_teacher(task: TextTask | PretrainingTask, fields: Teacher) -> TextModel:

@@ -13,7 +13,7 @@ from patchword.data.image.named_datasets import DATASETS, open_source
 from patchword.data.image.sources import ImageSource
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
 from patchword.recipes.schema.broken import BrokenSamples
-from patchword.recipes.schema.fields import whole_path
+from patchword.recipes.schema.fields import whole_path, whole_paths
 from patchword.recipes.schema.recipe import (
     CLASS_WEIGHTS,
     KIND,
@@ -182,5 +182,5 @@ class ImageRecipe(ImageDataRecipe):
     teacher: ImageTaught = Field(ImageTeacher(), description="the model to distil from; teacher=RUN names it")
 
     def located(self) -> Self:
-        teacher = self.teacher.model_copy(update={"name": whole_path(self.teacher.name)})
+        teacher = self.teacher.model_copy(update={"name": whole_paths(self.teacher.name)})
         return super().located().model_copy(update={"teacher": teacher})

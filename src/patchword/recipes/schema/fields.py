@@ -93,3 +93,13 @@ def refuse_hub_name(name: str, expected: str, hint: str) -> None:
 def whole_path(path: str) -> str:
     """Return the absolute path of an existing file or folder; return any other text, such as a name, unchanged."""
     return str(Path(path).absolute()) if path and not is_hub_name(path) and Path(path).exists() else path
+
+
+def listed(names: str) -> list[str]:
+    """Split a comma-separated list of files; an existing file whose name contains a comma is one entry."""
+    return [names] if Path(names).exists() else [name.strip() for name in names.split(",")]
+
+
+def whole_paths(names: str) -> str:
+    """Return a comma-separated list of files with the absolute path of each that exists."""
+    return ",".join(map(whole_path, listed(names)))

@@ -1,6 +1,5 @@
 """The recipe of a model that is fine-tuned on texts."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
@@ -9,7 +8,7 @@ from patchword.core.errors import UserError
 from patchword.recipes.distillation.fields import Taught, Teacher
 from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.broken import BrokenSamples
-from patchword.recipes.schema.fields import whole_path
+from patchword.recipes.schema.fields import whole_path, whole_paths
 from patchword.recipes.schema.recipe import (
     CLASS_WEIGHTS,
     EPOCHS,
@@ -82,7 +81,7 @@ class TextRecipe(BrokenSamples, Recipe):
     weight_decay: float = Field(0.01, ge=0, description=WEIGHT_DECAY)
 
     def located(self) -> Self:
-        found = {name: ",".join(map(whole_path, listed(getattr(self, name)))) for name in _FILES}
+        found = {name: whole_paths(getattr(self, name)) for name in _FILES}
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})
         teacher = self.teacher.model_copy(update={"name": whole_path(self.teacher.name)})
         return self.model_copy(update={**found, "model": model, "teacher": teacher})
@@ -108,8 +107,3 @@ def _cut(value: Any) -> Any:
 
 
 Files = Annotated[tuple[str, ...], BeforeValidator(_cut)]  # comma-separated on the command line
-
-
-def listed(names: str) -> list[str]:
-    """Split a comma-separated list of files; an existing file whose name contains a comma is one entry."""
-    return [names] if Path(names).exists() else [name.strip() for name in names.split(",")]

@@ -15,8 +15,8 @@ from patchword.data.text.batching.pair_batches import PairBatchFormat
 from patchword.data.text.batching.ragged import Ragged
 from patchword.data.text.formats.parallel_text import Parallel, read_parallel
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
+from patchword.recipes.schema.fields import listed
 from patchword.recipes.text.data import held_out
-from patchword.recipes.text.recipe import listed
 from patchword.recipes.translation.recipe import TranslationRecipe
 
 

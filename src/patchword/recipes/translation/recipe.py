@@ -6,7 +6,7 @@ from pydantic import Field
 
 from patchword.objectives.metrics.bleu import BleuWords
 from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
-from patchword.recipes.schema.fields import refuse_hub_name, whole_path
+from patchword.recipes.schema.fields import refuse_hub_name, whole_path, whole_paths
 from patchword.recipes.schema.recipe import (
     EMA_DECAY,
     EPOCHS,
@@ -19,7 +19,7 @@ from patchword.recipes.schema.recipe import (
     ModelChoice,
     Recipe,
 )
-from patchword.recipes.text.recipe import fraction_of, listed
+from patchword.recipes.text.recipe import fraction_of
 
 _FILES = ("train", "validation", "test", "tokenizer")
 
@@ -57,7 +57,7 @@ class TranslationRecipe(Recipe):
     ema_decay: float = Field(0.999, ge=0, lt=1, description=EMA_DECAY)
 
     def located(self) -> Self:
-        found = {name: ",".join(map(whole_path, listed(getattr(self, name)))) for name in _FILES}
+        found = {name: whole_paths(getattr(self, name)) for name in _FILES}
         model = self.model.model_copy(update={"name": whole_path(self.model.name)})
         return self.model_copy(update={**found, "model": model})
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from patchword.data.text.corpus.word_counts import WordSplitting
 from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
-from patchword.recipes.schema.fields import whole_path
+from patchword.recipes.schema.fields import whole_path, whole_paths
 from patchword.recipes.schema.recipe import (
     EPOCHS,
     KIND,
@@ -20,7 +20,7 @@ from patchword.recipes.schema.recipe import (
     ModelChoice,
     Recipe,
 )
-from patchword.recipes.text.recipe import TextRecipe, listed
+from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.vectors.sources import listed_sources
 
 
@@ -54,9 +54,7 @@ class OverVectorsRecipe(Recipe):
     weight_decay: float = Field(0.01, ge=0, description=WEIGHT_DECAY)
 
     def located(self) -> Self:
-        files = {
-            name: ",".join(map(whole_path, listed(getattr(self, name)))) for name in ("train", "validation", "test")
-        }
+        files = {name: whole_paths(getattr(self, name)) for name in ("train", "validation", "test")}
         sources = "+".join(map(_located, listed_sources(self.vectors))) if self.vectors else ""
         return self.model_copy(update={**files, "vectors": sources})
 

@@ -7,7 +7,7 @@ import torch
 from patchword.analysis.cost import count
 from patchword.objectives.generation.translating import attends_to_source
 from patchword.recipes.run import Run
-from patchword.recipes.text.recipe import listed
+from patchword.recipes.schema.fields import listed
 from patchword.recipes.translation.alignment import aligned
 from patchword.recipes.translation.evaluation import TranslationEvaluation
 from patchword.recipes.translation.recipe import TranslationRecipe

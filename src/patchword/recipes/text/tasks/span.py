@@ -14,12 +14,12 @@ from patchword.data.text.formats.squad import Question, read_squad
 from patchword.data.text.formats.text_io import require_file
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.metrics.answers import CHINESE, ENGLISH
+from patchword.recipes.schema.fields import listed
 from patchword.recipes.text.inference.answers import SpanAnswer, TextAnswer
 from patchword.recipes.text.inference.input import Columns, TextInput
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.text.inference.reader import Reader
 from patchword.recipes.text.inference.requests import TypedOptions, question_inputs
-from patchword.recipes.text.recipe import listed
 from patchword.recipes.text.tasks.sets import SpanSet
 from patchword.recipes.text.tasks.spec import AnswerOptions, Labels, TextTaskSpec
 
