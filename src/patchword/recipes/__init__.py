@@ -19,6 +19,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     for function in (
         vision.fashion_mnist_vit,
         vision.fashion_mnist_vit_short,
+        vision.fashion_mnist_teacher,
+        vision.fashion_mnist_distilled,
         *vision.FAMILIES,
         vision.digits_vit,
         vision.image_folder_vit,

@@ -7,6 +7,7 @@ from patchword.recipes import RECIPES
 from patchword.recipes.schema.recipe import Recipe
 from patchword.studies import detection, image, pretraining, text, translation, vectors
 from patchword.studies.deit import deit_distillation
+from patchword.studies.distilled import exercise_distilled
 from patchword.studies.sam import sharpness_aware
 from patchword.studies.scene_systems import scene_systems
 from patchword.studies.study import Study
@@ -18,6 +19,7 @@ STUDIES: dict[str, Callable[[], Study]] = {
         image.fashion_mnist_positions,
         image.images_pretrained_or_scratch,
         deit_distillation,
+        exercise_distilled,
         sharpness_aware,
         detection.scene_backbones_pretrain,
         detection.scene_backbones,

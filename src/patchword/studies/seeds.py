@@ -7,7 +7,7 @@ from pathlib import Path
 from patchword.core.errors import UserError
 from patchword.recipes.schema.recipe import Recipe
 from patchword.studies.spread import Spread
-from patchword.studies.study import Result, Study
+from patchword.studies.study import Result, Study, filled
 
 
 def over_seeds(name: str, recipe: Recipe, count: int) -> Study:
@@ -21,15 +21,21 @@ def over_seeds(name: str, recipe: Recipe, count: int) -> Study:
 
 
 def study_over_seeds(study: Study, count: int) -> Study:
-    """Return the study with every run repeated for several seeds, as NAME-seed-0 and so on."""
+    """Return the study with every run repeated for several seeds, as NAME-seed-0 and so on.
+
+    A run that uses an earlier run uses that of its own repetition, so the repetitions are independent.
+    """
     if count < 1:
         raise UserError("--seeds", expected="1 or more", got=count)
     if any("-seed-" in label for label in study.runs):
         raise UserError("--seeds", expected="a recipe, or a study of single runs", got="a study that has seeds already")
+    names = [{label: f"{label}-seed-{run.seed + k}" for label, run in study.runs.items()} for k in range(count)]
     runs = {
-        f"{label}-seed-{seed}": recipe.with_settings([f"seed={seed}"])
+        names[k][label]: filled(
+            recipe.with_settings([f"seed={recipe.seed + k}"]), {run: f"{{{name}}}" for run, name in names[k].items()}
+        )
         for label, recipe in study.runs.items()
-        for seed in range(recipe.seed, recipe.seed + count)
+        for k in range(count)
     }
     return replace(study, runs=runs)
 

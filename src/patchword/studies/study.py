@@ -53,7 +53,10 @@ class ShownMeasure:
 
 @dataclass(frozen=True)
 class Study:
-    """Named runs; each is trained into the folder of its name inside the study's folder."""
+    """Named runs; each is trained into the folder of its name inside the study's folder.
+
+    A run may use an earlier run of the study: {NAME} in its fields stands for the folder of that run.
+    """
 
     about: str
     time: str
@@ -94,9 +97,13 @@ class Study:
                 )
         return replace(self, runs={label: recipe.with_settings(changes) for label, recipe in self.runs.items()})
 
+    def in_folder(self, folder: Path) -> "Study":
+        """Return the study with the folder of each run where another run names it."""
+        return self._filled({label: str(folder / label) for label in self.runs})
+
     def _filled(self, given: Mapping[str, str]) -> "Study":
         """Replace every {name} in the runs by the value that the user gave for it."""
-        runs = {label: recipe.model_copy(update=_replaced(recipe, given)) for label, recipe in self.runs.items()}
+        runs = {label: filled(recipe, given) for label, recipe in self.runs.items()}
         return replace(self, runs=runs, asks={name: what for name, what in self.asks.items() if name not in given})
 
     def check(self, folder: Path) -> None:
@@ -111,6 +118,11 @@ class Study:
                 checked.add(without_seed)
             if (folder / label / "recipe.yaml").is_file():
                 check_folder(recipe.located(), folder / label, resume=True)
+
+
+def filled(recipe: Recipe, given: Mapping[str, str]) -> Recipe:
+    """Return the recipe with every {name} in its fields replaced by the value that is given for it."""
+    return recipe.model_copy(update=_replaced(recipe, given))
 
 
 def _replaced(fields: BaseModel, given: Mapping[str, str]) -> dict[str, Any]:

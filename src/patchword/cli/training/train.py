@@ -136,6 +136,7 @@ def train(
       patchword train deit-distillation teacher=runs/fashion-mnist-resnet
       patchword train fashion-mnist-vit --processes 2
       patchword train sharpness-aware --seeds 3
+      patchword train exercise-distilled compile=true --seeds 3
       patchword train classify-text model=runs/bert train=reviews.csv --seeds 5
       patchword train finetune-images model=hf:OWNER/REPO data=images --download
       patchword train fashion-mnist-vit --log mlflow
@@ -256,7 +257,7 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
     from patchword.studies.study import results
 
     folder = several.folder
-    study = several.study.possible(lambda text: out.print(text, highlight=False, markup=False))
+    study = several.study.possible(lambda text: out.print(text, highlight=False, markup=False)).in_folder(folder)
     study.check(folder)
     out.print(f"{study.about} {counted(len(study.runs), 'run')}; {study.time}.", highlight=False, markup=False)
     try:

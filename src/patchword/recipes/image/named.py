@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from patchword.recipes.image.recipe import YOUR_IMAGES, YOUR_WEIGHTS, Augment, ImageRecipe
+from patchword.recipes.distillation.fields import ImageTeacher
+from patchword.recipes.image.recipe import YOUR_IMAGES, YOUR_TEACHER, YOUR_WEIGHTS, Augment, ImageRecipe
 from patchword.recipes.schema.recipe import Expect, ModelChoice, Recipe
 
 
@@ -37,6 +38,39 @@ def fashion_mnist_vit_short() -> Recipe:
         batch_size=64,
         learning_rate=2e-3,
         weight_decay=0.05,
+    )
+
+
+def fashion_mnist_teacher() -> Recipe:
+    """A ResNet of 2.8 million parameters on Fashion-MNIST, which teaches smaller models."""
+    return ImageRecipe(
+        about="A ResNet on Fashion-MNIST that teaches smaller models.",
+        model=ModelChoice.model_validate({"name": "resnet-mini", "width": 64}),
+        data="fashion-mnist",
+        validation=0.05,
+        augmentation=Augment(flip=0.5, shift=2, random_erasing=0.5, erasing_fill="pixel"),
+        epochs=40,
+        batch_size=512,
+        learning_rate=2e-3,
+        weight_decay=0.05,
+        ema_decay=0.998,
+    )
+
+
+def fashion_mnist_distilled() -> Recipe:
+    """The exercise's ViT, distilled from one or more teachers (--set teacher=RUN,RUN)."""
+    return ImageRecipe(
+        about="The Fashion-MNIST exercise, distilled from teachers.",
+        model=ModelChoice(name="vit-exercise"),
+        data="fashion-mnist",
+        validation=0.05,
+        augmentation=Augment(flip=0.5, shift=2, mixup=1.0, mix_probability=0.5),
+        teacher=ImageTeacher(name=YOUR_TEACHER, kind="soft", temperature=2.0, share=0.9),
+        epochs=250,
+        batch_size=1024,
+        learning_rate=4e-3,
+        weight_decay=0.05,
+        ema_decay=0.999,
     )
 
 

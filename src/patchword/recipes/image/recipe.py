@@ -27,6 +27,7 @@ from patchword.recipes.schema.recipe import (
 )
 
 YOUR_IMAGES = "images"  # the default folder of recipes for the user's own data
+YOUR_TEACHER = "teacher"  # the default folder of recipes that distil the user's own teachers
 YOUR_WEIGHTS = "weights"  # the default folder of recipes that fine-tune the user's own weights
 
 
@@ -168,6 +169,7 @@ def missing_settings(settings: str) -> UserError:
     known = {
         "model": "a run, a model folder, a .safetensors file, or hf:OWNER/REPO (`patchword models --pretrained`)",
         "data": "a folder with one sub-folder of images per class, a .csv or .jsonl list, or a named data set",
+        "teacher": "one or more runs with the same classes, separated by commas (e.g. of fashion-mnist-teacher)",
     }
     hints = [f"{name}: {text}" for name, text in known.items() if f"{name}=" in settings]
     return UserError("the recipe needs more settings", expected=settings, hint="\n".join(hints))
@@ -180,6 +182,15 @@ class ImageRecipe(ImageDataRecipe):
     label_smoothing: float = Field(0.0, ge=0, lt=1, description=LABEL_SMOOTHING)
     class_weights: Literal["none", "balanced"] = Field("none", description=CLASS_WEIGHTS)
     teacher: ImageTaught = Field(ImageTeacher(), description="the model to distil from; teacher=RUN names it")
+
+    def required_settings(self) -> str:
+        teacher = "teacher=RUN" if self.teacher.name == YOUR_TEACHER else ""
+        return f"{super().required_settings()} {teacher}".strip()
+
+    def check_data_given(self) -> None:
+        super().check_data_given()
+        if self.teacher.name == YOUR_TEACHER and not Path(YOUR_TEACHER).exists():
+            raise missing_settings(self.required_settings())
 
     def located(self) -> Self:
         teacher = self.teacher.model_copy(update={"name": whole_paths(self.teacher.name)})
