@@ -38,11 +38,13 @@ def evaluate(run: RecipesRun | str | Path, *, device: str = "auto", **fields: ob
 
 
 def finish(run: RecipesRun, console: Console, device: str = "auto") -> Evaluation:
-    """Evaluate a run on its test set, print the result and write the report."""
+    """Evaluate a run on its test set, print the result and write the report; a model of the zoo gets no report."""
     found = recipes_evaluation.evaluate(run, device)
     console.print()
     for line in result_lines(found):
         console.print(line, highlight=False, markup=False)
+    if run.is_read_only:
+        return found
     report = write_report(run, found)
     console.print(f"\nreport: {report}", highlight=False, markup=False)
     return found

@@ -10,8 +10,8 @@ from patchword.layers.model import Model
 from patchword.layers.pyramid import Backbone
 from patchword.models import REGISTRY
 from patchword.recipes.run_folder import RunFolder
-from patchword.weights.hub.cache import local_path
 from patchword.weights.hub.name import is_hub_name
+from patchword.weights.local_path import local_path
 
 if TYPE_CHECKING:
     from patchword.pipelines.image_inputs import Transform

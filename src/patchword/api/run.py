@@ -10,6 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import read_json
 from patchword.recipes import run as recipes_run
 from patchword.recipes.run_folder import refuse_several_runs
+from patchword.weights.local_path import is_model_name, local_path
 
 if TYPE_CHECKING:
     from patchword.pipelines import Pipeline
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 class Run(recipes_run.Run):
     """The folder of a run: its recipe, metrics, best weights, test result and report.
 
-    `Run("runs/mine")` opens one; `Run("mine")` finds it inside the folder `runs`.
+    `Run("runs/mine")` opens one; `Run("mine")` finds it inside the folder `runs`; `Run("zoo:NAME")` opens a trained
+    model that comes along.
 
     >>> run = patchword.train("digits-vit", epochs=3)
     >>> run.metrics()[-1]["validation_accuracy"]
@@ -67,7 +69,9 @@ class Run(recipes_run.Run):
 
 
 def find_folder(path: Path) -> Path:
-    """Return the folder of a run, which is given by its path or by its name inside `runs`."""
+    """Return the folder of a run, which is given by its path, by its name inside `runs`, or by zoo:NAME."""
+    if is_model_name(path):
+        return local_path(path)
     below = Path("runs") / path
     for folder in (path, below):
         refuse_several_runs(folder)

@@ -20,7 +20,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A model name of `patchword models`, a run folder, a checkpoint, or hf:OWNER/REPO.",
+        help="A model name of `patchword models`, a run folder, a checkpoint, zoo:NAME, or hf:OWNER/REPO.",
         autocompletion=model_names,
     ),
 ]
@@ -75,7 +75,9 @@ Download = Annotated[
 ]
 RunArgument = Annotated[
     Path,
-    typer.Argument(metavar="RUN", help="A run folder, or the name of one inside `runs`.", autocompletion=run_names),
+    typer.Argument(
+        metavar="RUN", help="A run folder, the name of one inside `runs`, or zoo:NAME.", autocompletion=run_names
+    ),
 ]
 
 
@@ -119,7 +121,7 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
 
     from patchword.models import REGISTRY
     from patchword.weights import load
-    from patchword.weights.hub.cache import local_path
+    from patchword.weights.local_path import local_path
 
     overrides = fields_of(settings or ())
     if local_path(model).exists() and model not in REGISTRY.names():
@@ -133,7 +135,7 @@ def card_of(model: str, settings: Iterable[str] | None) -> "Card":
 def model_of(model: str, settings: Iterable[str] | None) -> "AnyModel":
     """Return a model in evaluation mode: of a run or a checkpoint, or of a registry name with random weights."""
     from patchword.models import REGISTRY
-    from patchword.weights.hub.cache import local_path
+    from patchword.weights.local_path import local_path
 
     overrides, path = fields_of(settings or ()), local_path(model)
     if model in REGISTRY.names() or not (path.exists() or (Path("runs") / path).exists()):
@@ -174,10 +176,17 @@ def find_run(path: Path) -> "Run":
     return Run(path)
 
 
+def find_writable_run(path: Path) -> "Run":
+    """Return a run as `find_run` does, for a verb that saves its result in it; a model of the zoo is an error."""
+    found = find_run(path)
+    found.check_writable()
+    return found
+
+
 def trained_model(path: Path, **overrides: Any) -> "AnyModel":
     """Return the model of a run, or of a folder or file that `load` reads, with some fields changed."""
     from patchword.weights import load
-    from patchword.weights.hub.cache import local_path
+    from patchword.weights.local_path import local_path
 
     path = local_path(path)
     is_saved = path.is_file() or (path / "config.json").is_file()

@@ -28,9 +28,9 @@ from patchword.recipes.translation.data import Languages
 from patchword.recipes.translation.run import open_tokenizers
 from patchword.recipes.translation.translating import Translating
 from patchword.weights import load, load_segmenter
-from patchword.weights.hub.cache import local_path
 from patchword.weights.hub.download import fetch
 from patchword.weights.hub.name import HubName, is_hub_name
+from patchword.weights.local_path import is_model_name, local_path
 
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16"]
 TokenizerGiven: TypeAlias = Tokenizer | str | Path | tuple[Tokenizer, Tokenizer]
@@ -65,11 +65,12 @@ def pipeline(
     >>> p = patchword.pipeline("runs/reviews")
     >>> p("What a film!")[0].probability
     0.98
+    >>> patchword.pipeline("zoo:bert-mini").fill("The [MASK] sat on the mat.")
     >>> patchword.pipeline("hf:google-bert/bert-base-uncased", download=True).fill("The [MASK] sat on the mat.")
 
     source: a run (its folder, or its name inside `runs`), a model folder or a file of weights that `load` reads, a
-        name of the hub (hf:OWNER/REPO), or a model object. A model object is moved to the device and set to
-        evaluation mode.
+        trained model that comes along (zoo:NAME), a name of the hub (hf:OWNER/REPO), or a model object. A model object
+        is moved to the device and set to evaluation mode.
     tokenizer: for a model object that reads texts: a tokenizer, or its folder. A translator with two vocabularies has
         a pair (source, target). Other sources have their own.
     device: auto (a GPU if there is one), cpu, cuda, cuda:1 or mps.
@@ -82,7 +83,9 @@ def pipeline(
         return Pipeline(_engine(source, source.card.model, None, tokenizer, device, precision))
     if not isinstance(source, (str, Path)):
         raise UserError(
-            "cannot open a pipeline", expected="a run, a model folder, hf:OWNER/REPO, or a model", got=type(source)
+            "cannot open a pipeline",
+            expected="a run, a model folder, zoo:NAME, hf:OWNER/REPO, or a model",
+            got=type(source),
         )
     path = _located(source, download)
     return Pipeline(_engine(_loaded(path), str(source), path, tokenizer, device, precision))
@@ -90,8 +93,10 @@ def pipeline(
 
 def _located(source: str | Path, download: bool) -> Path:
     """Return the path of the weights."""
-    if is_hub_name(source):
-        return fetch(HubName.parse(str(source))) if download else local_path(source)
+    if download and is_hub_name(source):
+        return fetch(HubName.parse(str(source)))
+    if is_model_name(source):
+        return local_path(source)
     found = next((path for path in (Path(source), Path("runs") / source) if path.exists()), None)
     if found is not None:
         return found
@@ -104,7 +109,7 @@ def _located(source: str | Path, download: bool) -> Path:
         )
     raise UserError(
         f"there is nothing at {source}",
-        expected="a run, a model folder, a file of weights, or hf:OWNER/REPO",
+        expected="a run, a model folder, a file of weights, zoo:NAME, or hf:OWNER/REPO",
         hint=hint,
     )
 

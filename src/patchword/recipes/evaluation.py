@@ -8,9 +8,10 @@ from patchword.recipes.schema.recipe import Recipe
 
 
 def evaluate(run: Run, device: str = "auto") -> Evaluation:
-    """Evaluate a run on the data of its own recipe, and write the result to evaluation.json."""
+    """Evaluate a run on the data of its own recipe, and write the result to evaluation.json unless it is read-only."""
     found = evaluated(run, run.recipe(), device)
-    write_json(run.folder / "evaluation.json", found.summary())
+    if not run.is_read_only:
+        write_json(run.folder / "evaluation.json", found.summary())
     return found
 
 

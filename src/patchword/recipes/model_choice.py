@@ -6,11 +6,11 @@ from patchword.core.errors import UserError, nearest
 from patchword.models import REGISTRY
 from patchword.recipes.schema.fields import listed
 from patchword.recipes.schema.recipe import ModelChoice, Recipe
-from patchword.weights.hub.cache import local_path
+from patchword.weights.local_path import local_path
 
 
 def has_weights(choice: ModelChoice) -> bool:
-    """Return True if the model is a run, a folder, a file or a model of the hub that is in the cache."""
+    """Return True if the model is a run, a folder, a file, of the zoo, or of the hub and in the cache."""
     return local_path(choice.name).exists()
 
 
@@ -32,6 +32,6 @@ def weights_path(choice: ModelChoice) -> Path | None:
         return None
     raise UserError(
         f"no model is called {choice.name!r}, and there is no such file or folder",
-        expected="a name, a run, a model folder, a .safetensors or an .npz file, or hf:OWNER/REPO",
+        expected="a name, a run, a model folder, a .safetensors or an .npz file, zoo:NAME, or hf:OWNER/REPO",
         hint=f"{nearest(choice.name, REGISTRY.names())} (`patchword models` lists all)",
     )

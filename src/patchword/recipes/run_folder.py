@@ -13,6 +13,7 @@ from patchword.layers.model import Model
 from patchword.training.parallel.rank import launched_processes
 from patchword.training.run_log import read_metrics
 from patchword.weights.io.loading import load_detector, load_model, load_segmenter
+from patchword.zoo.entries import is_entry
 
 
 def resume_command(folder: Path) -> str:
@@ -36,6 +37,22 @@ class RunFolder:
 
     def __fspath__(self) -> str:
         return str(self.folder)
+
+    @property
+    def is_read_only(self) -> bool:
+        """True for a model of the zoo, into whose folder nothing is written."""
+        return is_entry(self.folder)
+
+    def check_writable(self) -> None:
+        """Raise an error for a model of the zoo."""
+        if self.is_read_only:
+            own = Path("runs") / self.folder.name
+            command = shlex.join(["cp", "-r", str(self.folder), str(own)])
+            raise UserError(
+                f"{self.folder} belongs to the zoo, in which nothing is saved",
+                expected="a run of your own",
+                hint=f"copy it to the folder `runs`: {command}",
+            )
 
     def metrics(self) -> list[dict[str, Any]]:
         return read_metrics(self.folder / "metrics.jsonl")

@@ -79,6 +79,7 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
     from patchword.recipes.image.recipe import ImageRecipe
     from patchword.recipes.schema.reading import read_recipe
     from patchword.recipes.schema.recipe import ModelChoice
+    from patchword.zoo.entries import is_zoo_name
 
     path = Path(what)
     if what in DATASETS or what == "digits":
@@ -89,7 +90,7 @@ def _recipe(what: str, size: int) -> "ImageRecipe":
         recipe = find_recipe(what)
     elif path.suffix.lower() in (".yaml", ".yml"):
         recipe = read_recipe(path)
-    elif (path / "recipe.yaml").is_file() or (Path("runs") / path / "recipe.yaml").is_file():
+    elif is_zoo_name(what) or (path / "recipe.yaml").is_file() or (Path("runs") / path / "recipe.yaml").is_file():
         recipe = find_run(path).recipe()
     else:
         model = {"name": "vit-tiny-16", "image": size, "patch": size, "channels": 3}

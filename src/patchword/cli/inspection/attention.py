@@ -29,7 +29,7 @@ def attention(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|MODEL", help="A run, a model folder, or a registry name.", autocompletion=model_names
+            metavar="RUN|MODEL", help="A run, a folder, zoo:NAME, or a registry name.", autocompletion=model_names
         ),
     ],
     given: Annotated[str, typer.Argument(metavar="INPUT", help="An image file, or a text in quotes.")] = "",
@@ -132,7 +132,7 @@ def attention(
 def _is_detector(model: str) -> bool:
     from patchword.models.detection import DETECTORS
     from patchword.pipelines.detection.opening import is_detector
-    from patchword.weights.hub.cache import local_path
+    from patchword.weights.local_path import local_path
 
     return model in DETECTORS or (local_path(model).exists() and is_detector(local_path(model)))
 

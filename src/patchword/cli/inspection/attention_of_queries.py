@@ -51,7 +51,7 @@ def _opened(model: str, settings: list[str] | None, device: str) -> "DetectionEn
     from patchword.models.detection import DETECTORS, create_detector
     from patchword.pipelines.detection.engine import DetectionEngine
     from patchword.pipelines.detection.opening import open_detector
-    from patchword.weights.hub.cache import local_path
+    from patchword.weights.local_path import local_path
 
     if model in DETECTORS:
         messages(as_json=True).print(f"{model} has random weights: use a run to see what was learned", style="yellow")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from patchword.cli.common import Device, Json, console, find_run
+from patchword.cli.common import Device, Json, console, find_writable_run
 from patchword.cli.completion import run_names
 from patchword.cli.inspection.sharpness import BatchSize, Samples, Seed
 
@@ -67,7 +67,7 @@ def landscape(
     from patchword.reports.landscape.saved import save_landscape
 
     at, options = places(size, radius), SampleOptions(samples, batch, seed, device)
-    files, found = paths(out), [find_run(run) for run in runs]
+    files, found = paths(out), [find_writable_run(run) for run in runs]
     if not same_data(run.recipe() for run in found):
         typer.echo("these runs were trained on different data: do not compare their losses", err=True)
     kind: Kind = "random" if directions is Directions.RANDOM else "eigen"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import Device, Json, RunArgument, console, find_run
+from patchword.cli.common import Device, Json, RunArgument, console, find_writable_run
 
 if TYPE_CHECKING:
     from patchword.inspection.robustness import Robustness
@@ -48,7 +48,7 @@ def robustness(
     from patchword.reports import write_report
     from patchword.reports.comparison.robustness import write_robustness
 
-    found = find_run(run)
+    found = find_writable_run(run)
     plan = Plan(_kinds(kinds), _span("severities", severities, 5), _span("sizes", sizes, 4096), count, seed)
     if not plan.kinds and not plan.sizes:
         raise UserError("nothing to measure", expected="some --kinds, or --sizes such as 20,28,36")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from patchword.cli.common import Device, Json, RunArgument, console, find_run
+from patchword.cli.common import Device, Json, RunArgument, console, find_writable_run
 
 if TYPE_CHECKING:
     from patchword.analysis.sharpness.sharpness import SharpnessOptions
@@ -50,7 +50,7 @@ def sharpness(
 
     options = SharpnessOptions(eigenvalues, iterations, probes, rho, steps, seed)
     sample = SampleOptions(samples, batch, seed, device)
-    found, out = find_run(run), console(100)
+    found, out = find_writable_run(run), console(100)
     with progress_bars() as bars:
         opened = open_run(found, sample)
         if not as_json:

@@ -20,7 +20,7 @@ def cost(
         str | None,
         typer.Argument(
             metavar="MODEL",
-            help="A model name of `patchword models`, a run folder, a checkpoint, or hf:OWNER/REPO.",
+            help="A model name of `patchword models`, a run folder, a checkpoint, zoo:NAME, or hf:OWNER/REPO.",
             autocompletion=model_names,
         ),
     ] = None,

@@ -20,6 +20,9 @@ def models(
     pretrained: Annotated[
         bool, typer.Option("--pretrained", help="List the public checkpoints that `patchword get` fetches.")
     ] = False,
+    zoo: Annotated[
+        bool, typer.Option("--zoo", help="List the trained models that come along, with their scores.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the models: name, parameters, MACs at the default input size, paper; then detectors and segmenters.
@@ -30,7 +33,13 @@ def models(
       patchword models 'vit-*-16'
       patchword models '*rcnn'
       patchword models --pretrained
+      patchword models --zoo
     """
+    if zoo:
+        from patchword.cli.models.zoo import print_zoo
+
+        print_zoo(pattern, as_json)
+        return
     if pretrained:
         _checkpoints(pattern, as_json)
         return

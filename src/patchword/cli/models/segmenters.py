@@ -20,7 +20,7 @@ def is_segmenter(model: str) -> bool:
     from patchword.models.detection import DETECTORS
     from patchword.models.segmentation import SEGMENTERS
     from patchword.pipelines.segmentation import opening
-    from patchword.weights.hub.cache import local_path
+    from patchword.weights.local_path import local_path
 
     known = (*REGISTRY.names(), *DETECTORS, *SEGMENTERS)
     if model in known:

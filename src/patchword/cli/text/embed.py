@@ -24,7 +24,7 @@ def embed(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A run, a model folder (also of sentence-transformers), or hf:OWNER/REPO.",
+            help="A run, a model folder (also of sentence-transformers), zoo:NAME, or hf:OWNER/REPO.",
             autocompletion=run_names,
         ),
     ],

@@ -17,7 +17,7 @@ def fill(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A run of bert-pretrain, a masked model's folder, or hf:OWNER/REPO.",
+            help="A run of bert-pretrain, a masked model's folder, zoo:NAME, hf:OWNER/REPO.",
             autocompletion=run_names,
         ),
     ],
@@ -36,6 +36,7 @@ def fill(
 
     Examples:
 
+      patchword fill zoo:bert-mini "The [MASK] sat on the mat."
       patchword fill runs/bert "The [MASK] sat on the mat."
       patchword fill runs/bert "[MASK] is the capital of [MASK]." --top 3
     """

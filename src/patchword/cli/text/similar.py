@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def similar(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="A run, a model's folder, or hf:OWNER/REPO.", autocompletion=run_names),
+        typer.Argument(
+            metavar="MODEL", help="A run, a model's folder, zoo:NAME, or hf:OWNER/REPO.", autocompletion=run_names
+        ),
     ],
     word: Annotated[str, typer.Argument(metavar="WORD", help="The word to compare, e.g. bank.")],
     inputs: Annotated[

@@ -13,7 +13,10 @@ from patchword.cli.completion import run_names
 
 def translate(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run of `patchword train translation`.", autocompletion=run_names)
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run of `patchword train translation`, or zoo:NAME.", autocompletion=run_names
+        ),
     ],
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT...", help="Texts, or - for stdin (the default).")
@@ -37,6 +40,7 @@ def translate(
 
     Examples:
 
+      patchword translate zoo:translation-en-de "A man rides a bike."
       patchword translate runs/translation "A man rides a bike."
       patchword translate runs/translation --file english.txt --out german.txt
       cat english.txt | patchword translate runs/translation > german.txt

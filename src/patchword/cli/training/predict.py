@@ -27,7 +27,7 @@ def predict(
         str,
         typer.Argument(
             metavar="RUN",
-            help="A run, the folder or file of a saved model, or hf:OWNER/REPO.",
+            help="A run, folder or file of a saved model, zoo:NAME, or hf:OWNER/REPO.",
             autocompletion=run_names,
         ),
     ],
@@ -103,6 +103,7 @@ def predict(
 
     Examples:
 
+      patchword predict zoo:vit-exercise photo.png
       patchword predict runs/demo photo.png more/photos --csv answers.csv
       patchword predict runs/cells more/photos --draw drawn --coco found.json
       patchword predict runs/streets photos --masks labels --polygons regions.json
@@ -203,7 +204,7 @@ def refuse_pretrained(model: str) -> None:
 
 
 def _folder(model: str) -> Path:
-    from patchword.weights.hub.cache import local_path
+    from patchword.weights.local_path import local_path
 
     given = local_path(model)
     return next((path for path in (given, Path("runs") / model) if path.exists()), given)

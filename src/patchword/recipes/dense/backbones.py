@@ -9,8 +9,8 @@ from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.models import REGISTRY
 from patchword.models.dense.config import DenseConfig
-from patchword.weights.hub.cache import local_path
 from patchword.weights.io.backbone_weights import LoadedBackbone, load_backbone
+from patchword.weights.local_path import local_path
 
 
 def backbone_channels(known: DenseConfig, fields: Mapping[str, Any]) -> int:

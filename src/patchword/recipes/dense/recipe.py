@@ -16,7 +16,10 @@ Validation = Annotated[
 ]
 BackboneWeights = Annotated[
     str,
-    Field(description="a trained image classifier that the backbone starts from: a run, a folder, a file or hf:NAME"),
+    Field(
+        description="a trained image classifier that the backbone starts from: a run, a folder, a file, zoo:NAME or "
+        "hf:NAME"
+    ),
 ]
 BackboneLrRatio = Annotated[
     float, Field(gt=0, description="factor of the learning rate of the backbone, e.g. 0.1; 1 is off")

@@ -14,8 +14,8 @@ from patchword.models.detection import DETECTORS, create_detector
 from patchword.models.segmentation import SEGMENTERS
 from patchword.recipes.dense.backbones import backbone_channels, check_backbone_source
 from patchword.recipes.detection.recipe import DetectionRecipe
-from patchword.weights.hub.cache import local_path
 from patchword.weights.io.loading import OpenWeights, open_weights
+from patchword.weights.local_path import local_path
 
 
 @dataclass(frozen=True)

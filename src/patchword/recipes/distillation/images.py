@@ -31,7 +31,7 @@ from patchword.recipes.image.task import ImageTask
 from patchword.recipes.schema.fields import listed
 from patchword.training.step import Objective
 from patchword.weights import load
-from patchword.weights.hub.cache import local_path
+from patchword.weights.local_path import local_path
 
 _NAMELESS = re.compile(r"LABEL_\d+")  # other libraries' placeholder for a class without a name
 

@@ -37,7 +37,7 @@ from patchword.recipes.pretraining.task import PretrainingTask
 from patchword.recipes.text.model import as_text
 from patchword.recipes.text.task import TextTask
 from patchword.weights import load
-from patchword.weights.hub.cache import local_path
+from patchword.weights.local_path import local_path
 
 
 def compressed(task: TextTask | PretrainingTask, console: Console) -> TextTask | PretrainingTask | TaughtTexts:

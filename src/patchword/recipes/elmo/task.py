@@ -30,6 +30,7 @@ from patchword.recipes.pretraining.splits import split_held_out
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import load, save
+from patchword.weights.local_path import local_path
 
 _HELD_TEXTS = 8192  # at most, for validation
 
@@ -112,7 +113,7 @@ def _perplexity(loss: float) -> float:
 def build_task(recipe: ElmoRecipe, console: Console) -> ElmoTask:
     device = pick_device(recipe.device)
     check(recipe)
-    known = known_words(Path(recipe.model.name))
+    known = known_words(local_path(recipe.model.name))
     corpus = read_corpus(recipe, known or ENDS, console)
     if len(corpus.sentences) < 2 or len(corpus.words) < len(ENDS) + 2:
         got = f"{len(corpus.sentences)} sentences"
@@ -140,13 +141,13 @@ def check(recipe: ElmoRecipe) -> None:
             raise UserError(f"{field} has no effect on an ELMo", expected=f"{field}=false")
     if recipe.drawn >= recipe.words:
         raise UserError("recipe field 'drawn'", expected=f"fewer than the {recipe.words:,} words", got=recipe.drawn)
-    if not Path(recipe.model.name).exists() and (reads := REGISTRY.reads(recipe.model.name)) != "characters":
+    if not local_path(recipe.model.name).exists() and (reads := REGISTRY.reads(recipe.model.name)) != "characters":
         raise UserError(f"{recipe.model.name!r} reads {reads}", expected="a model of characters, e.g. elmo-small")
 
 
 def open_model(recipe: ElmoRecipe, vocabulary: int) -> Elmo:
     """Build a registry name, or load a folder to continue training; published weights get a new head."""
-    folder = Path(recipe.model.name)
+    folder = local_path(recipe.model.name)
     fields = {"head": "words", "vocabulary": vocabulary, **recipe.model.overrides()}
     if not folder.exists():
         return as_elmo(REGISTRY.create(recipe.model.name, **fields), recipe.model.name)

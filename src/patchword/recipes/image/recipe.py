@@ -167,7 +167,7 @@ def check_weights_given(choice: ModelChoice) -> None:
 def missing_settings(settings: str) -> UserError:
     """Return the error of a recipe that lacks settings, with what each of them takes."""
     known = {
-        "model": "a run, a model folder, a .safetensors file, or hf:OWNER/REPO (`patchword models --pretrained`)",
+        "model": "a run, a model folder, a .safetensors file, zoo:NAME (`patchword models --zoo`), or hf:OWNER/REPO",
         "data": "a folder with one sub-folder of images per class, a .csv or .jsonl list, or a named data set",
         "teacher": "one or more runs with the same classes, separated by commas (e.g. of fashion-mnist-teacher)",
     }

@@ -74,7 +74,10 @@ SIMILAR: Mapping[str, tuple[str, ...]] = {
     "length": ("model.max_length",),
 }
 _ADAMW = "every recipe trains with AdamW (learning_rate, weight_decay, bias_correction); sam=0.05 adds SAM"
-_WEIGHTS = "name trained weights as the model: model=hf:OWNER/REPO, a run or a folder (`patchword models --pretrained`)"
+_WEIGHTS = (
+    "name trained weights as the model: model=zoo:NAME (`patchword models --zoo`), hf:OWNER/REPO (`patchword models "
+    "--pretrained`), a run or a folder"
+)
 # Names without a field of ours -> what to do instead.
 ADVICE: Mapping[str, str] = {
     **dict.fromkeys(("pretrained", "checkpoint", "checkpoint_path", "weights", "init_checkpoint"), _WEIGHTS),

@@ -16,8 +16,8 @@ from patchword.models.detection import DETECTORS
 from patchword.models.segmentation import SEGMENTERS, create_segmenter
 from patchword.recipes.dense.backbones import backbone_channels, check_backbone_source
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
-from patchword.weights.hub.cache import local_path
 from patchword.weights.io.loading import OpenWeights, open_weights
+from patchword.weights.local_path import local_path
 
 
 @dataclass(frozen=True)

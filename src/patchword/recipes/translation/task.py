@@ -24,6 +24,7 @@ from patchword.recipes.translation.search import Search, in_words, translated
 from patchword.training.loop import Validation
 from patchword.training.step import Objective, autocast
 from patchword.weights import save
+from patchword.weights.local_path import local_path
 
 _SCORED = 1024  # maximum validation pairs that are translated after each epoch
 GREEDY = Search(beams=1)
@@ -112,7 +113,8 @@ def build_task(recipe: TranslationRecipe, console: Console) -> TranslationTask:
     require_sacrebleu()
     device, fraction = pick_device(recipe.device), recipe.validation_fraction()
     texts = read_all(recipe)
-    folder = Path(recipe.model.name) if Path(recipe.model.name).exists() else None
+    path = local_path(recipe.model.name)
+    folder = path if path.exists() else None
     with console.status("training the tokenizer"):
         languages = languages_of(recipe, texts["train"]) if folder is None else Languages(*open_tokenizers(folder))
     torch.manual_seed(recipe.seed)

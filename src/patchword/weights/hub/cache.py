@@ -6,7 +6,7 @@ from patchword.core.disk_space import format_bytes
 from patchword.core.errors import UserError
 from patchword.weights.hub.files import CONFIG, is_complete
 from patchword.weights.hub.library import hub_library
-from patchword.weights.hub.name import HubName, is_hub_name
+from patchword.weights.hub.name import HubName
 from patchword.weights.hub.pretrained import checkpoint_of
 
 
@@ -17,14 +17,8 @@ def cached_folder(name: HubName) -> Path | None:
     return folder if folder is not None and is_complete(folder) else None
 
 
-def local_path(source: str | Path) -> Path:
-    """Return the path of a source: the folder in the cache for a name of the hub, else the path as it is given.
-
-    Nothing is fetched: a model that is not in the cache is an error that names the command which fetches it.
-    """
-    if not is_hub_name(source):
-        return Path(source)
-    name = HubName.parse(str(source))
+def fetched_folder(name: HubName) -> Path:
+    """Return the folder of a model in the cache; a model that is not there is an error with the command to fetch it."""
     if (folder := cached_folder(name)) is None:
         known = checkpoint_of(name)
         size = f", about {format_bytes(known.size)} to download" if known else ""

@@ -12,12 +12,12 @@ from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
 from patchword.models.detection import DETECTORS, DetectorName
 from patchword.models.segmentation import SEGMENTERS, SegmenterName
-from patchword.weights.hub.cache import local_path
 from patchword.weights.hub.download import fetch
 from patchword.weights.hub.name import HubName, is_hub_name
 from patchword.weights.io.building import build_detector, build_model, build_segmenter
 from patchword.weights.io.identification import identify
 from patchword.weights.io.weight_source import WeightSource, read_file, read_folder
+from patchword.weights.local_path import local_path
 
 
 @overload
@@ -45,8 +45,9 @@ def load(  # type: ignore[misc]  # of the first signature, no override is called
 
     source: a run folder, a folder written by `save`, a Hugging Face folder, or one .safetensors file with our tensor
         names, Hugging Face's, timm's or the authors'; or one .npz file of the authors of ViT or Mixer; or one .hdf5
-        file of the authors of ELMo with its options.json in the same folder, or that folder; or the name of a model on
-        the hub, hf:OWNER/REPO or hf:OWNER/REPO@REVISION, which is read from the cache of huggingface_hub.
+        file of the authors of ELMo with its options.json in the same folder, or that folder; or zoo:NAME, a trained
+        model that comes along; or the name of a model on the hub, hf:OWNER/REPO or hf:OWNER/REPO@REVISION, which is
+        read from the cache of huggingface_hub.
     model: the registry name; needed only if it cannot be inferred from the source. A file without a config does not
         contain the number of heads: it is taken from the model of the same width, depth and hidden width, if any.
     overrides: config fields to change, e.g. image=384; position tables are resized. With classes=... or head=... the

@@ -17,7 +17,7 @@ from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, packed_outputs
 from patchword.recipes.text.model import batch_format, open_text_model
 from patchword.training.step import Precision, autocast
-from patchword.weights.hub.cache import local_path
+from patchword.weights.local_path import local_path
 
 _ROWS = 4096  # texts per group
 _CHARACTERS = 1_000_000  # characters per group
@@ -104,7 +104,9 @@ def folder_of(name: str) -> Path:
         hint = (
             "a model of the registry has no trained weights: train it, or give a folder with weights" if known else ""
         )
-        raise UserError(f"there is nothing at {name}", expected="a run, a model's folder, or hf:OWNER/REPO", hint=hint)
+        raise UserError(
+            f"there is nothing at {name}", expected="a run, a model's folder, zoo:NAME, or hf:OWNER/REPO", hint=hint
+        )
     return found
 
 
