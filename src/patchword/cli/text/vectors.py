@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Learn word vectors from text (CBOW, skip-gram), and query them.", no_args_is_help=True)
 
 File = Annotated[
-    Path, typer.Argument(metavar="VECTORS", help="Word vectors in word2vec's text format, or its .bin format.")
+    str, typer.Argument(metavar="VECTORS", help="Word vectors in word2vec's text or .bin format, or zoo:NAME.")
 ]
 Count = Annotated[int, typer.Option("-n", "--count", min=1, help="How many words to show.")]
 
@@ -123,9 +124,10 @@ def near(
 ) -> None:
     """Print the words with the highest cosine similarity to a word.
 
-    Example:
+    Examples:
 
       patchword vectors near vectors.txt king -n 10
+      patchword vectors near zoo:word-vectors king
     """
     from patchword.recipes.vectors.words import WordVectors
 
@@ -142,13 +144,42 @@ def analogy(
 ) -> None:
     """Solve the analogy "A is to B as C is to ?": print the words nearest to B - A + C, without A, B and C.
 
-    Example:
+    Examples:
 
       patchword vectors analogy vectors.txt man king woman
+      patchword vectors analogy zoo:word-vectors france paris italy
     """
     from patchword.recipes.vectors.words import WordVectors
 
     _print(WordVectors.read(file).analogy(first, second, third, count), as_json)
+
+
+def evaluate(
+    file: File,
+    analogies: Annotated[
+        Path, typer.Argument(metavar="ANALOGIES", help="A file with four words per line: A is to B as C is to D.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Solve a file of analogies, and print the share of correct answers per section.
+
+    The file has word2vec's format: `: NAME` begins a section. Questions with a word that has no vector are left out.
+
+    Example:
+
+      patchword vectors evaluate vectors.txt questions-words.txt
+    """
+    from patchword.recipes.vectors.analogies import read_analogies, solve, summed
+    from patchword.recipes.vectors.words import WordVectors
+
+    scores = solve(WordVectors.read(file), read_analogies(analogies))
+    rows = [*scores, summed(scores)]
+    if as_json:
+        typer.echo(json.dumps([{**asdict(row), "accuracy": row.accuracy} for row in rows], indent=2))
+        return
+    for row in rows:
+        left = f", {row.total - row.known} with unknown words" if row.known < row.total else ""
+        typer.echo(f"{row.accuracy:7.2%}  {row.section}: {row.correct} of {row.known}{left}")
 
 
 def _print(found: "Sequence[Neighbour]", as_json: bool) -> None:
@@ -162,3 +193,4 @@ def _print(found: "Sequence[Neighbour]", as_json: bool) -> None:
 app.command("train", help=help_of(train))(train)
 app.command("near", help=help_of(near))(near)
 app.command("analogy", help=help_of(analogy))(analogy)
+app.command("evaluate", help=help_of(evaluate))(evaluate)

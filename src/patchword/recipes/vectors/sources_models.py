@@ -16,6 +16,7 @@ from patchword.core.text import Text
 from patchword.data.text.batching.assembly import words as in_pieces
 from patchword.data.text.batching.batches import IGNORE, BatchFormat
 from patchword.data.text.batching.ragged import Ragged
+from patchword.data.text.formats.vector_folder import is_vector_folder
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import TextModel, Translator
 from patchword.models import REGISTRY
@@ -160,7 +161,7 @@ def open_source(name: str, device: torch.device) -> Source:
     if (found := random_of(name)) is not None:
         return found
     path = folder_of(name)
-    if path.is_file() and path.suffix.lower() not in _MODELS:
+    if is_vector_folder(path) or (path.is_file() and path.suffix.lower() not in _MODELS):
         return Table(WordVectors.read(path), path.name)
     model = RunFolder(path).model() if (path / "recipe.yaml").is_file() else load(path)
     folder = path if path.is_dir() else path.parent

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from patchword.core.errors import UserError, nearest
+from patchword.data.text.formats.vector_folder import is_vector_folder, read_vector_folder
 from patchword.data.text.formats.word2vec import read_vectors, write_vectors
+from patchword.weights.local_path import local_path
 
 _COMPARED = 20_000  # maximum spellings that are compared for a hint
 
@@ -55,8 +57,10 @@ class WordVectors:
         return found
 
     @classmethod
-    def read(cls, path: Path) -> "WordVectors":
-        return cls(*read_vectors(path))
+    def read(cls, source: str | Path) -> "WordVectors":
+        """Read a file of word2vec's text or binary format, a folder of vectors, or zoo:NAME."""
+        path = local_path(source)
+        return cls(*(read_vector_folder(path) if is_vector_folder(path) else read_vectors(path)))
 
     def save(self, path: Path) -> None:
         write_vectors(path, self.words, self.vectors)

@@ -121,6 +121,8 @@ def _recognise(tensors: Tensors, config: Mapping[str, Any], preprocessor: Mappin
                 return WeightSource(ours, unknown, layout.reading(named), config, preprocessor)
         if any(name.startswith(("stages.0.stem.", "embedding.words.")) for name in rename_older_tensors(named)):
             return WeightSource(rename_older_tensors(named), [], OURS, config, preprocessor)
+    if set(tensors) == {"vectors"}:
+        raise UserError("these are word vectors, not a model", hint="query them: `patchword vectors near VECTORS WORD`")
     some = ", ".join(sorted(tensors)[:3])
     raise UserError("the tensor names belong to no known layout", got=f"{len(tensors)} tensors: {some}, ...")
 
