@@ -47,7 +47,7 @@ class RunFolder:
         """Raise an error for a model of the zoo."""
         if self.is_read_only:
             own = Path("runs") / self.folder.name
-            command = shlex.join(["cp", "-r", str(self.folder), str(own)])
+            command = f"mkdir -p {own.parent} && {shlex.join(['cp', '-r', str(self.folder), str(own)])}"
             raise UserError(
                 f"{self.folder} belongs to the zoo, in which nothing is saved",
                 expected="a run of your own",

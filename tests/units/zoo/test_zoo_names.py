@@ -74,11 +74,17 @@ def test_names_are_found_without_torch():
 
 
 def test_the_models_are_listed(entry, command):
-    code, listed, _ = command("models", "--zoo", "tiny")
+    code, listed, _ = command("models", "--zoo", "t*")
     assert code == 0
-    for text in ("zoo:tiny", "the task", "90.0% accuracy", "the licence"):
+    for text in ("zoo:tiny", "the task", "90.0% accuracy (test)", "the licence"):
         assert text in listed
     assert json.loads(command("models", "--zoo", "zoo:tiny", "--json")[1])[0]["sample"]["licence"] == "MIT"
+
+
+def test_the_card_of_one_model_is_printed_as_its_page(entry, command):
+    (entry / "README.md").write_text("# tiny\n\nIts page.\n")
+    code, printed, _ = command("models", "--zoo", "zoo:tiny")
+    assert (code, printed) == (0, f"# tiny\n\nIts page.\n\n{entry}\n")
 
 
 def test_a_pattern_without_a_match_is_an_error(entry, command):

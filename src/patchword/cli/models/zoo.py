@@ -1,35 +1,52 @@
 """models --zoo: lists the trained models that come along."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from fnmatch import fnmatch
+from typing import TYPE_CHECKING
 
 import typer
 
 from patchword.cli.common import console
 
+if TYPE_CHECKING:
+    from patchword.zoo.card import ZooCard
+
 
 def print_zoo(pattern: str, as_json: bool) -> None:
-    """Print the models of the zoo whose names match a shell pattern: task, size, licence and score."""
-    from rich.table import Table
-
-    from patchword.core.disk_space import format_bytes
+    """Print the models of the zoo whose names match a shell pattern; of one model, its card."""
     from patchword.core.errors import UserError
     from patchword.zoo.card import read_card
     from patchword.zoo.entries import PREFIX, entries, is_installed
 
-    found = [read_card(folder) for name, folder in entries().items() if fnmatch(name, pattern.removeprefix(PREFIX))]
+    name = pattern.removeprefix(PREFIX)
+    found = {one: folder for one, folder in entries().items() if fnmatch(one, name)}
     missing = "" if is_installed() else "the other models are in a package of their own: pip install patchword-zoo"
     if as_json:
-        typer.echo(json.dumps([asdict(card) for card in found], indent=2, ensure_ascii=False))
+        cards = [asdict(read_card(folder)) for folder in found.values()]
+        typer.echo(json.dumps(cards, indent=2, ensure_ascii=False))
         return
     if not found:
-        raise UserError(
-            f"no model of the zoo matches {pattern!r}", hint=missing or "`patchword models --zoo` lists all"
-        )
-    table = Table(caption=f"The card of each is README.md in its folder. {missing}".strip(), caption_justify="left")
+        hint = missing or "`patchword models --zoo` lists all"
+        raise UserError(f"no model of the zoo matches {pattern!r}", hint=hint)
+    if name in found:
+        typer.echo(f"{(found[name] / 'README.md').read_text(encoding='utf-8')}\n{found[name]}")
+        return
+    _print_table([read_card(folder) for folder in found.values()], missing)
+
+
+def _print_table(cards: "Sequence[ZooCard]", missing: str) -> None:
+    from rich.table import Table
+
+    from patchword.core.disk_space import format_bytes
+    from patchword.zoo.entries import PREFIX
+
+    caption = f"`patchword models --zoo NAME` prints the card of one. {missing}".strip()
+    table = Table(caption=caption, caption_justify="left")
     for title in ("model", "task", "score", "size", "licence"):
         table.add_column(title, justify="right" if title == "size" else "left")
-    for card in found:
-        table.add_row(f"{PREFIX}{card.name}", card.task, card.score.text(), format_bytes(card.size), card.licence)
+    for card in cards:
+        score = f"{card.score.text()} ({card.score.part})"
+        table.add_row(f"{PREFIX}{card.name}", card.task, score, format_bytes(card.size), card.licence)
     console(100).print(table)

@@ -60,6 +60,8 @@ class WordVectors:
     def read(cls, source: str | Path) -> "WordVectors":
         """Read a file of word2vec's text or binary format, a folder of vectors, or zoo:NAME."""
         path = local_path(source)
+        if path.is_dir() and not is_vector_folder(path):
+            raise UserError(f"{source} has no word vectors", expected="a file of vectors, or zoo:word-vectors")
         return cls(*(read_vector_folder(path) if is_vector_folder(path) else read_vectors(path)))
 
     def save(self, path: Path) -> None:

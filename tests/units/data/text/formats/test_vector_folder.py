@@ -45,6 +45,11 @@ def test_a_missing_word_is_an_error(folder):
         read_vector_folder(folder)
 
 
+def test_a_folder_of_a_model_has_no_word_vectors(tmp_path):
+    with pytest.raises(UserError, match="has no word vectors"):
+        WordVectors.read(tmp_path)
+
+
 def test_vectors_are_no_model(folder):
     with pytest.raises(UserError, match="word vectors, not a model"):
         patchword.load(folder)
