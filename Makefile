@@ -8,7 +8,7 @@ PINS := --constraint constraints.txt
 BUILD_PINS := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
 
-.PHONY: demo test lint types slow survive data docs hooks pins stubs newest clean
+.PHONY: demo test lint types slow survive data docs zoo hooks pins stubs newest clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -39,6 +39,11 @@ docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
 
+# The wheels of patchword and of patchword-zoo, in dist/; the same sources give the same bytes.
+zoo: $(BIN)/pip
+	@$(BUILD_PINS) SOURCE_DATE_EPOCH=1577836800 $(BIN)/pip wheel --quiet --no-deps --wheel-dir dist . packages/zoo
+	@ls -l dist/*.whl
+
 # Run lint and types before each commit.
 hooks: $(VENV)/.dev
 	$(BIN)/pre-commit install
@@ -63,9 +68,9 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/pip
 	@$(INSTALL) --editable '.[demo]'
 	@touch $@
 
-$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/pip
+$(VENV)/.test: pyproject.toml packages/zoo/pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword and its test tools into $(VENV) (a minute or two)"
-	@$(INSTALL) --editable '.[test]'
+	@$(INSTALL) --editable '.[test]' --editable packages/zoo
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/pip
@@ -73,9 +78,9 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/pip
 	@$(INSTALL) --editable '.[docs]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
+$(VENV)/.dev: pyproject.toml packages/zoo/pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword and all its development tools into $(VENV) (a minute or two)"
-	@$(INSTALL) --editable '.[dev]'
+	@$(INSTALL) --editable '.[dev]' --editable packages/zoo
 	@touch $@ $(VENV)/.demo $(VENV)/.test $(VENV)/.docs
 
 $(BIN)/pip:
