@@ -49,15 +49,14 @@ KEPT = (
 )
 
 
-def add(run: Path, name: str, sample: Sequence[str], replace: bool = False) -> Path:
-    """Add a finished run. Return the folder of the entry."""
+def add(run: Path, name: str, sample: Sequence[str], replace: bool = False, data: Sequence[str] = ()) -> Path:
+    """Add a finished run. Return the folder of the entry. data: where the data of the run is on this machine"""
     found, facts = Run(run), facts_of(name)
     check_command(facts["command"], found)
     with tempfile.TemporaryDirectory() as scratch:
         staged = Path(scratch) / name
         _stage(found, staged, DTYPES[facts["dtype"]])
-        before = _saved_score(found)
-        after = full_score(staged)
+        before, after = _saved_score(found, data), full_score(staged, data)
         write_text(staged / "recipe.yaml", yaml.safe_dump(without_folders(_recipe(found)), sort_keys=False))
         card = card_from_dict(read_json(staged / "config.json"))
         known = {"kind": found.recipe().kind, "model": card.model, "seed": found.recipe().seed, "made": _made(found)}
@@ -133,10 +132,10 @@ def _finish(
     return target
 
 
-def _saved_score(run: Run) -> Measured:
+def _saved_score(run: Run, data: Sequence[str]) -> Measured:
     """Return the score that the run was given after training, or that of now."""
     saved = run.folder / "evaluation.json"
-    return measured(run.recipe().kind, read_json(saved)) if saved.is_file() else full_score(run.folder)
+    return measured(run.recipe().kind, read_json(saved)) if saved.is_file() else full_score(run.folder, data)
 
 
 def _sizes(folder: Path) -> dict[str, Any]:
@@ -166,6 +165,9 @@ def main(words: Sequence[str]) -> None:
         adds.add_argument("source", type=Path, metavar="RUN" if verb == "add" else "FILE")
         adds.add_argument("--name", required=True, help="the name after zoo:")
         adds.add_argument("--sample", action="append", required=True, metavar="FIELD=VALUE", help="reads the sample")
+        if verb == "add":
+            where = "where the data of the run is on this machine, e.g. text=FILE"
+            adds.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help=where)
         adds.add_argument("--replace", action="store_true", help="replace the entry of this name")
     samples = verbs.add_parser("sample", help="write images of a run's test set as a sample")
     samples.add_argument("source", type=Path, metavar="RUN")
@@ -175,8 +177,10 @@ def main(words: Sequence[str]) -> None:
     if asked.verb == "sample":
         print(sample_images(asked.source, asked.count, asked.out))
         return
-    adding = add if asked.verb == "add" else add_vectors
-    print(adding(asked.source, asked.name, asked.sample, asked.replace))
+    if asked.verb == "add":
+        print(add(asked.source, asked.name, asked.sample, asked.replace, asked.set))
+        return
+    print(add_vectors(asked.source, asked.name, asked.sample, asked.replace))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,13 @@ def measured(kind: str, summary: Mapping[str, Any]) -> Measured:
     return Measured(found.metric, found.part, round(found.score, 6), count)
 
 
-def full_score(folder: Path, device: str = "cpu") -> Measured:
-    """Evaluate the weights of a folder on the test set of its recipe, which must be on this machine."""
+def full_score(folder: Path, settings: Sequence[str] = ()) -> Measured:
+    """Evaluate the weights of a folder on the test set of its recipe.
+
+    settings: fields that say where the data is on this machine, if not where the run was trained.
+    """
     run = Run(folder)
-    return measured(run.recipe().kind, evaluated(run, run.recipe(), device).summary())
+    return measured(run.recipe().kind, evaluated(run, run.recipe().with_settings(settings), "auto").summary())
 
 
 def sample_score(folder: Path, kind: str, settings: Mapping[str, str]) -> Measured:

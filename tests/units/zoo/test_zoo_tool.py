@@ -139,3 +139,17 @@ def test_the_tool_prints_the_folder(tool, trained, sample, capsys, tmp_path):
     tool.main(["add", str(trained), "--name", "tiny", "--sample", sample])
     assert capsys.readouterr().out.strip().endswith("models/tiny")
     assert json.loads((tmp_path / "package" / "models" / "tiny" / "card.json").read_text())["name"] == "tiny"
+
+
+def test_the_full_score_may_read_the_data_elsewhere(tool, trained, sample, tmp_path):
+    scores = load_tool("zoo_scores")
+    assert scores.full_score(trained, [sample]).examples == 20
+    (trained_elsewhere := tmp_path / "run").mkdir()
+    for name in ("model.safetensors", "config.json", "evaluation.json"):
+        if (trained / name).is_file():
+            (trained_elsewhere / name).write_bytes((trained / name).read_bytes())
+    recipe = yaml.safe_load((trained / "recipe.yaml").read_text()) | {"data": str(tmp_path / "gone")}
+    (trained_elsewhere / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    with pytest.raises(UserError, match="gone"):
+        scores.full_score(trained_elsewhere)
+    assert scores.full_score(trained_elsewhere, ["data=digits"]).metric == "accuracy"
