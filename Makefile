@@ -8,7 +8,7 @@ PINS := --constraint constraints.txt
 BUILD_PINS := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
 
-.PHONY: demo test lint types slow survive data docs zoo hooks pins stubs newest clean
+.PHONY: demo test lint types slow survive data docs notebooks zoo hooks pins stubs newest clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -38,6 +38,11 @@ data: $(VENV)/.demo
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
+
+# The notebooks of docs/notebooks with their outputs, as pages in site/notebooks/. Some need Fashion-MNIST or MiniLM.
+notebooks: $(VENV)/.test
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/notebooks.py run
+	@echo "site/notebooks/"
 
 # The wheels of patchword and of patchword-zoo, in dist/; the same sources give the same bytes.
 zoo: $(BIN)/pip

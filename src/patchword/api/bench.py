@@ -125,7 +125,7 @@ def _lengths(texts: int, length: int | None, longest: int) -> Tensor:
 
 
 def _to_stderr() -> Log:
-    log = Console(stderr=True, soft_wrap=True)
+    log = Console(stderr=True, soft_wrap=True, force_jupyter=False)
     return lambda text: log.print(text, style="dim", highlight=False, markup=False)
 
 

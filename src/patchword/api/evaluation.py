@@ -33,7 +33,7 @@ def evaluate(run: RecipesRun | str | Path, *, device: str = "auto", **fields: ob
     if fields:
         result = recipes_evaluation.evaluated(found, recipe.with_values(fields), device)
     else:
-        result = finish(found, Console(quiet=True), device)
+        result = finish(found, Console(quiet=True, force_jupyter=False), device)
     return result_of(recipe.kind, result.summary())
 
 

@@ -64,7 +64,8 @@ def train(
     refuse_study(recipe)
     base, folder = recipe_and_folder(recipe, Path(runs), name, resume)
     chosen = base.with_values(fields)
-    console = Console(quiet=True) if quiet or not is_main() else Console(soft_wrap=True)
+    # rich's own output of notebooks needs ipywidgets for progress bars; plain lines need nothing.
+    console = Console(quiet=quiet or not is_main(), soft_wrap=True, force_jupyter=False)
     print_duration(base, chosen, folder, console)
     if download:
         fetch_all(model_names(chosen))

@@ -1,6 +1,7 @@
 """Tiny models as transformers and sentence-transformers save them, for the hub on the loopback."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import transformers
@@ -29,9 +30,11 @@ def vit(folder: Path) -> transformers.PreTrainedModel:
     return model
 
 
-def bert(folder: Path) -> transformers.PreTrainedModel:
+def bert(folder: Path, words: Sequence[str] = ()) -> transformers.PreTrainedModel:
+    """A tiny BERT. words: those that its vocabulary has besides VOCABULARY."""
+    vocabulary = list(dict.fromkeys([*VOCABULARY, *words]))
     config = transformers.BertConfig(
-        vocab_size=len(VOCABULARY),
+        vocab_size=len(vocabulary),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -40,13 +43,13 @@ def bert(folder: Path) -> transformers.PreTrainedModel:
     )
     model = randomise(transformers.BertForMaskedLM(config)).eval()
     model.save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     return model
 
 
-def sentence_encoder(folder: Path) -> None:
+def sentence_encoder(folder: Path, words: Sequence[str] = ()) -> None:
     """A tiny BERT with mean pooling and vectors of length 1, as sentence-transformers saves it."""
-    bert(folder).bert.save_pretrained(folder)
+    bert(folder, words).bert.save_pretrained(folder)
     kinds = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
     modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds.items()]
     (folder / "modules.json").write_text(json.dumps(modules))

@@ -31,5 +31,5 @@ def evaluate_elmo(run: RunFolder, recipe: ElmoRecipe, device: str) -> ElmoEvalua
     """Evaluate on the held-out sentences, which are never trained on."""
     run.model()  # raises an error with a hint if there are no weights yet
     own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # its initial weights may have been deleted
-    task = build_task(recipe.model_copy(update=own), Console(quiet=True))
+    task = build_task(recipe.model_copy(update=own), Console(quiet=True, force_jupyter=False))
     return ElmoEvaluation(task.model.eval(), judge(task.model, task.held), task)

@@ -34,6 +34,6 @@ def evaluate_pretraining(run: RunFolder, recipe: PretrainingRecipe, device: str)
     own = own.model_copy(
         update={"model": ModelChoice(name=str(run.folder))}
     )  # its initial weights may have been deleted
-    task = build_task(own, Console(quiet=True))
+    task = build_task(own, Console(quiet=True, force_jupyter=False))
     model = as_text(run.model().to(task.device), str(run.folder))
     return PretrainingEvaluation(model, judge(model, task.held), task)

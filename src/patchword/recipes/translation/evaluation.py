@@ -73,7 +73,7 @@ def evaluate_translation(run: RunFolder, recipe: TranslationRecipe, device: str 
     model, languages = model.to(pick_device(device)), Languages(source, target)
     pairs, part = _pairs(recipe, languages, int(model.card.config["max_length"]))
     search = Search(recipe.beam, recipe.penalty)
-    with Console(stderr=True).status(f"translating {len(pairs):,} texts"):
+    with Console(stderr=True, force_jupyter=False).status(f"translating {len(pairs):,} texts"):
         written = in_words(languages, translated(model, languages, pairs.source, search))
     loss, accuracy = judged(model, languages, pairs)
     found = bleu(written, pairs.texts.second, recipe.bleu)

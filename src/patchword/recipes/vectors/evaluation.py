@@ -69,7 +69,7 @@ def evaluate_over_vectors(run: RunFolder, recipe: OverVectorsRecipe, device: str
     spec.check(Path(recipe.test), rows, labels)
     read, sources = read_words(recipe, rows), open_sources(recipe.vectors, target)
     texts = text_set(spec, read, labels, part)
-    bank = bank_of(recipe, sources, all_words(read), target, Console(quiet=True))
+    bank = bank_of(recipe, sources, all_words(read), target, Console(quiet=True, force_jupyter=False))
     judged = judge(model, bank, texts)
     scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
     names = tuple(source.name for source in sources)
