@@ -28,10 +28,11 @@ from patchword.api.training import named_recipe
 from patchword.cli.training.study_tables import SeedsTable, table_of
 from patchword.core.errors import UserError
 from patchword.core.files import make_folder, whole_file, write_text
-from patchword.core.tensor_files import Tensors, read_tensors, write_tensors
+from patchword.core.tensor_files import read_tensors, write_tensors
 from patchword.studies import STUDIES
 from patchword.studies.seeds import over_seeds, study_over_seeds
 from patchword.studies.study import Study, results
+from zoo import cast
 from zoo_data import unpack
 
 MODELS = Path(__file__).parents[1] / "packages/zoo/models.yaml"
@@ -130,17 +131,12 @@ def pack(folder: Path, file: Path, dtype: torch.dtype, without_weights: Iterable
             (copy / run.relative_to(folder) / "model.safetensors").unlink()
         for weights in copy.rglob("model.safetensors"):
             tensors, metadata = read_tensors(weights)
-            write_tensors(weights, rounded(tensors, dtype), metadata)
+            write_tensors(weights, cast(tensors, dtype), metadata)
         for recipe in copy.rglob("recipe.yaml"):
             write_text(recipe, recipe.read_text(encoding="utf-8").replace(f"{Path.cwd()}/", ""))
         with whole_file(file) as path, tarfile.open(path, "w:gz") as archive:
             archive.add(copy, arcname=folder.name)
     return file
-
-
-def rounded(tensors: Tensors, dtype: torch.dtype) -> Tensors:
-    """Convert matrices, kernels and tables; biases, norms and running statistics are few and stay as they are."""
-    return {name: t.to(dtype) if t.is_floating_point() and t.ndim > 1 else t for name, t in tensors.items()}
 
 
 def run(jobs: Sequence[Job], logs: Path, parallel: int, is_over: Callable[[], bool], console: Console) -> list[Job]:

@@ -108,4 +108,4 @@ def _chosen(recipe: str | PathLike[str], fields: dict[str, object], download: bo
 
 
 def _console(quiet: bool) -> Console:
-    return Console(quiet=True) if quiet else Console(soft_wrap=True)
+    return Console(quiet=quiet, soft_wrap=True, force_jupyter=False)

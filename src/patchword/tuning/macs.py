@@ -19,7 +19,7 @@ from patchword.training.step import Batch
 
 @dataclass(frozen=True)
 class TrainingMacs:
-    """MACs per sample. input: the sample that they are for. training: forward and backward, and the teacher's forward.
+    """MACs per sample. input: the sample that they are for. training: forward and backward, and the teachers' forward.
 
     The backward pass costs twice the forward pass. SAM computes both twice.
     """
@@ -32,9 +32,10 @@ class TrainingMacs:
 def training_macs(task: Task, batch: Batch) -> TrainingMacs:
     """Count the MACs of a model for one sample; of texts, for one of the mean length."""
     forward, sample = _forward(task, task.model.card, batch)
-    teacher = _forward(task, task.teacher.card, batch)[0] if isinstance(task, TaughtTask) else 0
+    teachers = task.all_teachers if isinstance(task, TaughtTask) else ()
+    taught = sum(_forward(task, teacher.card, batch)[0] for teacher in teachers)
     gradients = 2 if task.recipe.sam else 1
-    return TrainingMacs(sample, forward, gradients * (3 * forward + teacher))
+    return TrainingMacs(sample, forward, gradients * (3 * forward + taught))
 
 
 def _forward(task: Task, card: Card, batch: Batch) -> tuple[int, str]:

@@ -38,13 +38,14 @@ def step_memory(trial: TrialSteps, batches: Iterable[Batch]) -> StepMemory:
     """Count the memory of a step, with the activations of the largest of these batches."""
     model, recipe, task = trial.task.model, trial.recipe, trial.task
     trained = tensor_bytes(weight for group in trial.optimizer.param_groups for weight in group["params"])
+    teachers = task.all_teachers if isinstance(task, TaughtTask) else ()
     copies = recipe.average_last_epochs or int(recipe.ema_decay > 0)
     return StepMemory(
         weights=tensor_bytes(model.state_dict().values()),
         gradients=trained,
         optimizer=2 * trained,
         average=copies * tensor_bytes(model.parameters()),
-        teacher=tensor_bytes(task.teacher.state_dict().values()) if isinstance(task, TaughtTask) else 0,
+        teacher=sum(tensor_bytes(model.state_dict().values()) for model in teachers),
         activations=max(activation_bytes(trial, batch) for batch in batches),
         peak=None if task.device.type != "cuda" else torch.cuda.max_memory_allocated(task.device),
     )

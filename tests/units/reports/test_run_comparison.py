@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from patchword.recipes.run_folders.listing import RunSummary
-from patchword.reports.plots.name_colors import PALETTE, colors_of
+from patchword.reports.colors import BLUE
 from patchword.reports.plots.overlaid import Curve, overlaid
 from patchword.reports.run_comparison.page import comparison_page
 from patchword.reports.run_comparison.table import ComparedRun, comparison_grid, differing_settings, not_comparable
@@ -63,20 +63,12 @@ def test_what_cannot_be_compared_is_said():
         assert any(message in note for note in not_comparable([run("a"), other])), message
 
 
-def test_colours_belong_to_names():
-    names = ["vit", "swin", "cvt"]
-    assert colors_of(names) == colors_of(reversed(names))
-    assert len(set(colors_of(map(str, range(7))).values())) == 7
-    assert set(colors_of(["vit"]).values()) <= set(PALETTE)
-    assert len(set(colors_of(map(str, range(9))).values())) == 7
-
-
 def test_each_run_is_a_line_in_its_colour():
     curves = {"a": Curve([1, 2], [3.0, 1.0]), "b": Curve([1], [2.0])}
-    svg = overlaid(curves, "loss", {"a": PALETTE[0], "b": PALETTE[0]}).decode()
-    assert svg.count(f"stroke: {PALETTE[0]}") >= 2
+    svg = overlaid(curves, "loss", {"a": BLUE, "b": BLUE}).decode()
+    assert svg.count(f"stroke: {BLUE}") >= 2
     assert "stroke-dasharray" in svg  # the second of one colour
-    assert overlaid(curves, "loss", {"a": PALETTE[0], "b": PALETTE[0]}).decode() == svg
+    assert overlaid(curves, "loss", {"a": BLUE, "b": BLUE}).decode() == svg
 
 
 def test_the_page_needs_no_network_and_escapes_names():

@@ -141,6 +141,8 @@ def module_lines(
         return
     is_leaf = not any(True for _ in module.children())
     if not rule and (any(True for _ in module.parameters(recurse=False)) or (is_leaf and not isinstance(module, FREE))):
-        raise TypeError(f"no rule counts {type(module).__name__} at {part!r}; add one to analysis/cost/rules.py")
+        raise TypeError(
+            f"no rule counts {type(module).__name__} at {part!r}; add one to patchword.analysis.cost.rules.RULES"
+        )
     for name, child in module.named_children():
         yield from module_lines(child, f"{part}.{name}" if part else name, calls, rules)

@@ -1,7 +1,7 @@
 """Distillation for image classifiers: builds the task with a teacher, checked before anything is written."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,10 @@ class TaughtImages(TaughtTask):
     task: ImageTask
     teachers: tuple[Model, ...]
     own: float
+
+    @property
+    def all_teachers(self) -> Sequence[Model]:
+        return self.teachers
 
     def objective(self, forward: Callable[[Any], Any]) -> Objective:
         student = image_recorder(self.model, forward)

@@ -1,7 +1,7 @@
 """A task with a teacher, which adds distillation losses to the objective."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +56,11 @@ class TaughtTask(ABC):
         return self.task.device
 
     @property
+    @abstractmethod
+    def all_teachers(self) -> Sequence[Model]:
+        """The models that the student learns from."""
+
+    @property
     def unit(self) -> str:
         return self.task.unit
 
@@ -99,6 +104,10 @@ class TaughtTexts(TaughtTask):
     task: TextTask | PretrainingTask
     teacher: TextModel
     fields: Teacher
+
+    @property
+    def all_teachers(self) -> Sequence[Model]:
+        return (self.teacher,)
 
     @property
     def model(self) -> TextModel:

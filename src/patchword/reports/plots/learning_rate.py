@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, figure_style
+from patchword.reports.colors import BLUE, INK, ORANGE
+from patchword.reports.plots.figures import drawn, figure_style
 
 
 def learning_rate_figure(

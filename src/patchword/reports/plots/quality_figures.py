@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 
 from patchword.objectives.metrics.calibration import Reliability
 from patchword.objectives.metrics.thresholds import ThresholdCurve
-from patchword.reports.plots.figures import BLUE, INK, ORANGE, drawn, figure_style
+from patchword.reports.colors import BLUE, GREEN, GREY, INK, ORANGE
+from patchword.reports.plots.figures import drawn, figure_style
 
-_GREEN, _GREY = "#009e73", "#8a939c"
 _POINTS = 400  # thresholds that are drawn
 
 
@@ -20,7 +20,7 @@ def reliability(before: Reliability, scaled: tuple[Reliability, float] | None) -
     with figure_style():
         figure = Figure(figsize=(4.8, 4.6), layout="constrained")
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-        upper.plot([0, 1], [0, 1], color=_GREY, linestyle=":", label="perfect")
+        upper.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="perfect")
         _line(upper, before, BLUE, "o-", "as trained")
         if scaled is not None:
             _line(upper, scaled[0], ORANGE, "s--", f"temperature {scaled[1]:.2f}")
@@ -52,7 +52,7 @@ def thresholds(curve: ThresholdCurve, chosen: float | None) -> bytes:
         axes = figure.add_subplot(xlabel="threshold of the probability", ylabel="%", xlim=(0, 1), ylim=(0, 102))
         shown = np.unique(np.linspace(0, len(curve.thresholds) - 1, _POINTS).astype(int))
         places = curve.thresholds.numpy()[shown]
-        named = (("precision", BLUE, "-"), ("recall", ORANGE, "--"), ("f1", _GREEN, "-."))
+        named = (("precision", BLUE, "-"), ("recall", ORANGE, "--"), ("f1", GREEN, "-."))
         for name, colour, style in named:
             values = 100 * getattr(curve, name).numpy()[shown]
             axes.plot(places, values, style, color=colour, label="F1" if name == "f1" else name, drawstyle="steps-post")

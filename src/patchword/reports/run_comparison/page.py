@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from patchword.reports.colors import styles_of
 from patchword.reports.plots import page
-from patchword.reports.plots.name_colors import colors_of
 from patchword.reports.plots.numbers import counted, named, scale_of
 from patchword.reports.plots.overlaid import Curve, overlaid
 from patchword.reports.run_comparison.table import ComparedRun, comparison_grid, not_comparable
@@ -12,7 +12,7 @@ from patchword.reports.run_comparison.table import ComparedRun, comparison_grid,
 
 def comparison_page(runs: Sequence[ComparedRun]) -> str:
     """Return the page; it needs no other file and no network."""
-    colors = colors_of(run.label for run in runs)
+    colors = {name: style.color for name, style in styles_of(run.label for run in runs).items()}
     notes = not_comparable(runs)
     sections = [
         page.section("What cannot be compared", page.bullets(map(page.escape, notes)) if notes else ""),
