@@ -65,7 +65,7 @@ def pipeline(
     >>> p = patchword.pipeline("runs/reviews")
     >>> p("What a film!")[0].probability
     0.98
-    >>> patchword.pipeline("zoo:bert-mini").fill("The [MASK] sat on the mat.")
+    >>> patchword.pipeline("zoo:digits-vit")("digit.png")
     >>> patchword.pipeline("hf:google-bert/bert-base-uncased", download=True).fill("The [MASK] sat on the mat.")
 
     source: a run (its folder, or its name inside `runs`), a model folder or a file of weights that `load` reads, a

@@ -36,7 +36,6 @@ def fill(
 
     Examples:
 
-      patchword fill zoo:bert-mini "The [MASK] sat on the mat."
       patchword fill runs/bert "The [MASK] sat on the mat."
       patchword fill runs/bert "[MASK] is the capital of [MASK]." --top 3
     """

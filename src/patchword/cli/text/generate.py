@@ -58,7 +58,6 @@ def generate(
 
     Examples:
 
-      patchword generate zoo:gpt-mini "It was a dark night" --seed 1
       patchword generate runs/gpt "Once upon a time" --top-p 0.95
       patchword generate runs/gpt beginning.txt --tokens 300 --temperature 0.7 --samples 3 --seed 1
       patchword generate runs/gpt "The king" --beams 4

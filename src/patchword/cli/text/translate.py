@@ -40,7 +40,6 @@ def translate(
 
     Examples:
 
-      patchword translate zoo:translator-en-de "A man rides a bike."
       patchword translate runs/translation "A man rides a bike."
       patchword translate runs/translation --file english.txt --out german.txt
       cat english.txt | patchword translate runs/translation > german.txt

@@ -103,7 +103,7 @@ def predict(
 
     Examples:
 
-      patchword predict zoo:vit-exercise photo.png
+      patchword predict zoo:digits-vit digit.png
       patchword predict runs/demo photo.png more/photos --csv answers.csv
       patchword predict runs/cells more/photos --draw drawn --coco found.json
       patchword predict runs/streets photos --masks labels --polygons regions.json
