@@ -26,6 +26,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The files that take longest. They run first, so that at the end no worker waits for one of them.
 LONG = (
     "test_every_model.py",
+    "test_notebooks.py",
     "test_launch.py",
     "test_export.py",
     "test_every_text_model.py",

@@ -5,18 +5,26 @@ settings of a notebook; its metadata (`patchword.small`) hold the settings with 
 """
 
 import argparse
+import base64
+import copy
+import html
+import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from matplotlib.font_manager import FontProperties
+from matplotlib.mathtext import math_to_image
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "notebooks"
 SECONDS = 3600  # of one cell
+FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", re.DOTALL)
 
 
 def small_settings(notebook: NotebookNode) -> dict[str, Any]:
@@ -55,9 +63,25 @@ def execute(notebook: NotebookNode, folder: Path, settings: Mapping[str, Any]) -
 
 
 def page_of(notebook: NotebookNode) -> str:
-    """Return a notebook with its outputs as one HTML page."""
-    page, _ = HTMLExporter(embed_images=True).from_notebook_node(notebook)
-    return str(page)
+    """Return a notebook with its outputs as one HTML page that needs no network: formulas are drawn, not scripts."""
+    drawn = copy.deepcopy(notebook)
+    for cell in drawn.cells:
+        if cell.cell_type == "markdown":
+            cell.source = FORMULA.sub(lambda found: _image(found[1] or found[2], bool(found[1])), cell.source)
+    # The exporter needs the scripts for formulas and diagrams only.
+    page, _ = HTMLExporter(embed_images=True, mathjax_url="", require_js_url="", mermaid_js_url="").from_notebook_node(
+        drawn
+    )
+    return re.sub(r"<script\b.*?</script>", "", str(page), flags=re.DOTALL)
+
+
+def _image(formula: str, is_block: bool) -> str:
+    """Draw a formula of TeX as an inline SVG image."""
+    target, tex = io.BytesIO(), " ".join(formula.split())
+    depth = math_to_image(f"${tex}$", target, prop=FontProperties(size=11), format="svg")
+    data = base64.b64encode(target.getvalue()).decode()
+    style = "display:block;margin:0.8em auto" if is_block else f"vertical-align:-{depth:.1f}pt"
+    return f'<img src="data:image/svg+xml;base64,{data}" alt="{html.escape(tex)}" style="{style}">'
 
 
 def strip(path: Path) -> None:

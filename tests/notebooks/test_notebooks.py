@@ -1,6 +1,7 @@
 """docs/notebooks: every notebook is stored without outputs, and runs with its small settings."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -63,6 +64,18 @@ def test_stored_outputs_and_unknown_settings_are_faults(tool, tmp_path):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_page_needs_no_network_and_shows_its_formulas(tool, path):
+    notebook = tool.read(path)
+    page = tool.page_of(notebook)
+    assert "<h1" in page
+    assert "<script" not in page
+    assert not re.search(r"(src|href)=.https?:[^>]*\.(js|css)", page)
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    formulas = [found for text in texts for found in tool.FORMULA.findall(text)]
+    assert len(re.findall(r"<img[^>]*data:image/svg", page)) == len(formulas)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs(tool, path, desk):
     notebook = tool.read(path)
     tool.execute(notebook, desk, {**tool.small_settings(notebook), **settings_of(path.stem, desk)})
@@ -74,6 +87,4 @@ def test_it_runs(tool, path, desk):
         if output.get("name") == "stderr"
     ]
     assert not any("Warning" in text for text in written), written
-    html = tool.page_of(notebook)
-    assert "<h1" in html
-    assert "image/png" in html or path.stem == "7-your-attention"
+    assert "image/png" in tool.page_of(notebook) or path.stem == "7-your-attention"
