@@ -7,12 +7,13 @@ IMBALANCED = 10  # the largest class has this many times the examples of the sma
 
 
 def balanced_weights(labels: Tensor, classes: int) -> Tensor:
-    """Return n / (classes * n_c) for each class c with n_c of the n examples: (classes,).
+    """Return n / (c * n_c) for each class with n_c of the n examples: (classes,). c: the classes that have examples.
 
-    Their mean over the examples is 1. A class without examples counts as if it had one; it never occurs in the loss.
+    Their mean over the examples is 1. A class without examples has the weight 0: label smoothing gives it a share of
+    every label, which would otherwise count more than all labels together.
     """
-    counts = torch.bincount(labels, minlength=classes).clamp(min=1)
-    return len(labels) / (classes * counts.float())
+    counts = torch.bincount(labels, minlength=classes).float()
+    return torch.where(counts > 0, len(labels) / (counts.count_nonzero() * counts.clamp(min=1)), 0.0)
 
 
 def imbalance_hint(counts: dict[str, int], things: str) -> str:

@@ -58,7 +58,20 @@ def test_balanced_weights_are_scikit_learns() -> None:
     expected = compute_class_weight("balanced", classes=np.arange(3), y=LABELS.numpy())
     assert found.numpy() == pytest.approx(expected)
     assert float(found[LABELS].mean()) == pytest.approx(1)
-    assert balanced_weights(LABELS, 4).isfinite().all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_class_without_examples_has_no_weight(smoothing: float) -> None:
+    """An unused output of the head changes neither the mean weight nor, by label smoothing, the loss."""
+    weights = balanced_weights(LABELS, 4)
+    assert weights.tolist() == pytest.approx([*balanced_weights(LABELS, 3).tolist(), 0.0])
+    assert float(weights[LABELS].mean()) == pytest.approx(1)
+    logits = torch.randn(16, 4)
+    logits[:, 3] = -200.0  # the class is never predicted
+    whole = Batch(logits, LABELS, torch.arange(16))
+    smooth = torch.nn.functional.one_hot(LABELS, 4) * (1 - smoothing) + smoothing / 4
+    terms = -(smooth * weights * logits.log_softmax(-1))[:, :3].sum() / weights[LABELS].sum()
+    assert float(Classification(given, smoothing, weights)(whole, whole).loss) == pytest.approx(float(terms), rel=1e-5)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
