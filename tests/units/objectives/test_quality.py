@@ -117,6 +117,23 @@ def test_a_temperature_without_a_minimum_stays_in_its_range() -> None:
     assert LOWEST <= fit_temperature(torch.zeros(3, 3), labels) <= HIGHEST
 
 
+@pytest.mark.parametrize(
+    ("logits", "labels"),
+    [
+        (4 * torch.eye(3), [0, 1, 2]),  # all correct: the lower the temperature, the lower the cross-entropy
+        (90 * torch.eye(3), [0, 1, 2]),  # so sure that the slope of the cross-entropy is exactly 0
+        (-torch.eye(3), [0, 1, 2]),  # all wrong: the higher the better
+        (torch.zeros(3, 3), [0, 1, 2]),
+        (torch.tensor([[2.0, 1.0]]), [0]),
+    ],
+)
+def test_examples_that_do_not_determine_a_temperature_leave_the_probabilities(logits, labels) -> None:
+    found = Fitted.of(scored(logits, torch.tensor(labels)))
+    assert found is not None
+    assert found.temperature == 1
+    assert not found.has_temperature
+
+
 def test_areas_and_curves_are_scikit_learns(two: tuple[torch.Tensor, torch.Tensor]) -> None:
     probability, positive = two
     curve = ThresholdCurve.of(probability, positive)
@@ -149,6 +166,7 @@ def test_areas_without_one_of_the_classes_are_none() -> None:
 def test_the_summary_is_plain_values_with_what_was_fitted_on_validation(seven: Scores) -> None:
     fitted = Fitted.of(seven)
     assert fitted is not None
+    assert fitted.has_temperature
     assert fitted.threshold is None
     assert Fitted.from_json(json.loads(json.dumps(fitted.to_json()))) == fitted
     summary = json.loads(json.dumps(Quality(seven, fitted).summary()))

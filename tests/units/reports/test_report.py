@@ -270,6 +270,14 @@ def test_two_classes_have_a_threshold_and_a_calibration(tmp_path: Path) -> None:
     assert any(line.endswith(f"({100 * after['ece']:.2f}% at temperature 1.750)") for line in lines)
 
 
+def test_a_temperature_that_could_not_be_fitted_is_told_as_such(tmp_path: Path) -> None:
+    run, _ = made(tmp_path, ("a", "b"), torch.arange(4) % 2)
+    found = scored(2, Fitted(temperature=1.0, threshold=0.31, examples=7))
+    assert "The 7 validation images do not determine a temperature" in (text := page_of(run, found).text)
+    assert "temperature 1.000" not in text
+    assert any("the 7 validation examples do not determine one" in line for line in result_lines(found))
+
+
 def test_many_classes_are_folded_and_have_top_5(tmp_path: Path) -> None:
     run, _ = made(tmp_path, ("a", "b"), torch.arange(4) % 2)
     page = page_of(run, found := scored(33))

@@ -13,10 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 BINS = 15
-LOWEST, HIGHEST = (
-    0.05,
-    20.0,
-)  # a temperature outside of this range says that the validation set is too small or too easy
+LOWEST, HIGHEST = 0.05, 20.0  # of a fitted temperature
 _ITERATIONS = 100
 
 
@@ -72,7 +69,7 @@ class CalibrationMeasures:
 
 
 def fit_temperature(logits: Tensor, labels: Tensor) -> float:
-    """Return the temperature that minimizes the cross-entropy of softmax(logits / temperature), from 0.01 to 100.
+    """Return the temperature that minimizes the cross-entropy of softmax(logits / temperature), from LOWEST to HIGHEST.
 
     Dividing all logits by one number changes no prediction, only the probabilities. The cross-entropy is convex in
     1 / temperature, so Newton's method with a bracket finds the minimum.
@@ -92,3 +89,13 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
             break
         scale = following
     return 1 / scale
+
+
+def has_temperature(logits: Tensor, labels: Tensor, temperature: float) -> bool:
+    """Return False if the fitted temperature says nothing, since the cross-entropy has no minimum within the range.
+
+    If every prediction is correct, as on few or easy examples, a lower temperature is always better: it would make the
+    model sure of everything.
+    """
+    all_right = bool((logits.argmax(-1) == labels).all())
+    return not all_right and 1.001 * LOWEST < temperature < HIGHEST / 1.001

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from patchword.objectives.metrics.calibration import CalibrationMeasures, fit_temperature
+from patchword.objectives.metrics.calibration import CalibrationMeasures, fit_temperature, has_temperature
 from patchword.objectives.metrics.class_measures import ClassMeasures, top_k_accuracy, top_k_of
 from patchword.objectives.metrics.classification import Scores
 from patchword.objectives.metrics.thresholds import ThresholdCurve, at_threshold, roc_auc
@@ -20,13 +20,19 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # of the table in th
 class Fitted:
     """What was fitted on the validation examples, never on test examples.
 
-    temperature: the divisor of the logits with the lowest cross-entropy. threshold: of two classes, the probability of
-    the second class with the best F1; None for more classes. examples: how many there were.
+    temperature: the divisor of the logits with the lowest cross-entropy; 1 if these examples do not determine it.
+    threshold: of two classes, the probability of the second class with the best F1; None for more classes. examples:
+    how many there were.
     """
 
     temperature: float
     threshold: float | None
     examples: int
+
+    @property
+    def has_temperature(self) -> bool:
+        """False if the temperature is 1 because the examples do not determine one."""
+        return self.temperature != 1
 
     @classmethod
     def of(cls, scores: Scores) -> "Fitted | None":
@@ -36,8 +42,10 @@ class Fitted:
         binary = BinaryQuality.of(scores)
         threshold = binary.curve.best_f1_threshold() if binary else None
         every = -(-len(scores.labels) // MOST_FITTED)
-        temperature = fit_temperature(scores.logits[::every], scores.labels[::every])
-        return cls(temperature, threshold, len(scores.labels))
+        logits, labels = scores.logits[::every], scores.labels[::every]
+        temperature = fit_temperature(logits, labels)
+        known = has_temperature(logits, labels, temperature)
+        return cls(temperature if known else 1.0, threshold, len(scores.labels))
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "split": "validation"}

@@ -26,6 +26,8 @@ def _title(measure: str) -> str:
 def _calibrated(quality: Quality) -> str:
     if quality.fitted is None or quality.calibrated is None:
         return ""
+    if not quality.fitted.has_temperature:
+        return f" (no temperature: the {quality.fitted.examples:,} validation examples do not determine one)"
     return f" ({percent(quality.calibrated.ece)} at temperature {quality.fitted.temperature:.3f})"
 
 

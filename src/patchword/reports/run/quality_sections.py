@@ -46,6 +46,8 @@ def calibration_section(quality: Quality, things: Things = IMAGES) -> str:
     before, after, fitted = quality.calibration, quality.calibrated, quality.fitted
     if before is None:
         return ""
+    if fitted and not fitted.has_temperature:
+        after = None
     scaled = (after.reliability, fitted.temperature) if after and fitted else None
     svg = quality_figures.reliability(before.reliability, scaled)
     alternative = f"Reliability diagram: the expected calibration error is {percent(before.ece)}"
@@ -80,6 +82,11 @@ def _in_words(bins: Reliability) -> str:
 def _advice(fitted: Fitted | None, things: Things) -> str:
     if fitted is None:
         return "This run has no calibration.json, so no temperature was fitted on its validation data."
+    if not fitted.has_temperature:
+        return (
+            f"The {fitted.examples:,} validation {things.name}s do not determine a temperature: all predictions on "
+            "them are correct, or they are too few. So the probabilities stay as trained."
+        )
     text = f"The temperature divides the logits. It was fitted on the {fitted.examples:,} validation {things.name}s, "
     text += "on which the best epoch was chosen, too. " if things.part == "validation" else f"never on {things}s. "
     text += "It changes no prediction. <code>patchword predict RUN ... --calibrated</code> applies it."
