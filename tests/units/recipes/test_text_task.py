@@ -153,7 +153,7 @@ def test_temperature_and_threshold_are_fitted_on_the_validation_texts_of_the_bes
 def test_without_a_test_file_the_validation_texts_are_told_as_such(words):
     folder, found = trained(tuned("classify-text", words, f"train={opinions(Path('train.csv'))}", "epochs=2"))
     assert found.part == "validation"
-    assert "the best epoch was chosen on these same texts" in found.lines()[-1]
+    assert "the best epoch, the temperature and the threshold were chosen on these same texts" in found.lines()[-1]
     best = max(record["validation_accuracy"] for record in Run(folder).metrics())
     assert found.judged.measures["accuracy"] == pytest.approx(best)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from patchword.data.text.formats.tables import Table
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.metrics.answers import CHINESE, ENGLISH
 from patchword.objectives.metrics.classification import Scores
+from patchword.objectives.metrics.quality import Fitted
 from patchword.recipes.pretraining.evaluation import PretrainingEvaluation
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.task import build_task, judge
@@ -28,6 +30,8 @@ from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged
 from patchword.recipes.text.tasks.table_sets import ClassSet
 from patchword.reports import write_report
+from patchword.reports.plots.numbers import percent
+from patchword.reports.run.result_lines import text_lines
 from patchword.reports.run.text.answers import answer_length, question_word
 from patchword.reports.run.text.attention import last_attention, words_of
 from patchword.reports.run.text.lengths import whole_lengths
@@ -111,6 +115,21 @@ def test_the_report_of_a_classifier(tmp_path: Path, tokenizer: Tokenizer) -> Non
     assert "A row is the true class of the texts" in page.text
     assert len(re.findall(r"predicted (bad|good) [\d.]+%, true (?!\1)(bad|good)", page.text)) == 6 - right > 0
     assert "image" not in page.text.split("Learning")[-1].split("Cost")[0]
+
+
+def test_a_result_that_was_chosen_on_the_same_texts_is_told_as_such(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    recipe = TextRecipe(train="data/reviews.csv", length=32)
+    found = replace(classes(tokenizer, recipe), fitted=Fitted(temperature=1.5, threshold=0.31, examples=6))
+    best = percent(found.summary()["binary"]["chosen"]["f1"])
+    text = page_of(tmp_path, recipe, found).text
+    assert f"It was chosen on these same texts, so {best} is too good." in text
+    assert "The texts here are the same ones, so the second row is a little too good." in text
+    said = "the best epoch, the temperature and the threshold were chosen on these same texts"
+    assert said in text_lines(found)[-1]
+    assert said in found.lines()[-1]
+    other = replace(found, part="test")
+    assert "these same texts" not in page_of(tmp_path, recipe, other).text
+    assert not any("these same texts" in line for line in text_lines(other))
 
 
 def test_what_a_user_wrote_is_only_text(tmp_path: Path, tokenizer: Tokenizer) -> None:

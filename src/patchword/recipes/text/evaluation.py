@@ -66,8 +66,17 @@ class TextEvaluation:
         lines += [f"{name} {measure}: {value:.4f}" for measure, value in self.judged.measures.items()]
         lines += self.compression.lines() if self.compression else []
         if self.part == "validation":
-            lines.append("(the best epoch was chosen on these same texts; give test=FILE for others)")
+            lines.append(f"({self.chosen_here} on these same texts; give test=FILE for others)")
         return [*self.skipped, *lines]
+
+    @property
+    def chosen_here(self) -> str:
+        """What was chosen on the validation texts, which makes their results a little too good; without a full stop."""
+        if self.quality is None or self.fitted is None:
+            return "the best epoch was chosen"
+        if self.fitted.threshold is None:
+            return "the best epoch and the temperature were chosen"
+        return "the best epoch, the temperature and the threshold were chosen"
 
     def summary(self) -> dict[str, Any]:
         summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}

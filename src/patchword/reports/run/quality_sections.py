@@ -138,6 +138,8 @@ def _choice(binary: BinaryQuality, chosen: float | None, things: Things) -> str:
         return ""
     best, half = (percent(binary.at(threshold)["f1"]) for threshold in (chosen, 0.5))
     text = f" On the validation {things.name}s, a threshold of <b>{chosen:.3f}</b> has the best F1"
+    if things.part == "validation":
+        return f"{text}: {best}; 0.5 gives {half}. It was chosen on these same {things.name}s, so {best} is too good."
     return f"{text}; on the {things}s it gives {best}, and 0.5 gives {half}."
 
 

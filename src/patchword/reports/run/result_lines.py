@@ -31,7 +31,7 @@ def text_lines(found: TextEvaluation) -> Sequence[str]:
     lines += quality_lines(part, found.quality, found.judged.measures) if found.quality else []
     lines += found.compression.lines() if found.compression else []
     if found.part == "validation":
-        lines.append("(the best epoch was chosen on these same texts; set test=FILE for an independent test)")
+        lines.append(f"({found.chosen_here} on these same texts; set test=FILE for an independent test)")
     return [*found.skipped, *lines]
 
 
