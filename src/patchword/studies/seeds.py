@@ -47,6 +47,10 @@ def check_seeds_folder(folder: Path) -> None:
 
 
 def spreads(results: Sequence[Result]) -> dict[str, Spread]:
-    """Return the spread of every measure and of the loss."""
-    values = {name: [result.measures[name] for result in results] for name in results[0].measures}
+    """Return the spread of every measure that all runs have, and of the loss.
+
+    Runs of older versions have fewer measures.
+    """
+    common = [name for name in results[0].measures if all(name in result.measures for result in results)]
+    values = {name: [result.measures[name] for result in results] for name in common}
     return {name: Spread.of(found) for name, found in {**values, "loss": [result.loss for result in results]}.items()}

@@ -1,6 +1,7 @@
 """Runs of one recipe with several seeds, which show how much of a result is chance."""
 
 import csv
+import io
 import json
 import statistics
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 
 from patchword.core.errors import UserError
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
@@ -15,7 +17,8 @@ from patchword.models import REGISTRY
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.reports.comparison.seeds import seeds_grid, seeds_in_words
-from patchword.reports.comparison.study import grid
+from patchword.reports.comparison.study import grid, print_results
+from patchword.reports.plots.numbers import duration
 from patchword.studies import STUDIES, find_recipe
 from patchword.studies.seeds import over_seeds, spreads, study_over_seeds
 from patchword.studies.spread import Spread
@@ -74,6 +77,32 @@ def test_every_measure_is_in_the_table_and_the_one_that_counts_comes_first() -> 
     assert spreads(rows)["loss"].mean == pytest.approx(0.4)
     assert seeds_in_words(rows) == "test f1 over 2 seeds: mean 60.00%, standard deviation 14.14%, median 60.00%"
     assert seeds_in_words(rows[:1]) == "test f1 over 1 seed: mean 50.00%, median 50.00%"
+
+
+MANY = ("accuracy", "balanced-accuracy", "f1-macro", "f1-weighted", "top5-accuracy", "ece", "brier")
+
+
+def many(run: str, but: str = "") -> Result:
+    return result(run, 0.9, metric="accuracy", measures={name: 0.9 for name in MANY if name != but})
+
+
+def test_a_measure_that_an_older_run_lacks_is_left_out() -> None:
+    rows = [many("seed-0"), many("seed-1", but="ece")]
+    assert list(spreads(rows)) == [*(name for name in MANY if name != "ece"), "loss"]
+    assert "test ece" not in seeds_grid(rows).columns
+    assert "test brier" in seeds_grid(rows).columns
+
+
+def test_measures_that_do_not_fit_are_not_printed() -> None:
+    rows = [many(f"vit-seed-{seed}") for seed in range(3)]
+    for show in (lambda out: seeds_grid(rows).print(out), lambda out: print_results(rows, out)):
+        out = io.StringIO()
+        show(Console(file=out, width=100))
+        printed = out.getvalue()
+        assert "…" not in printed
+        assert all(word in printed for word in ("vit-seed-2", "accuracy", "90.00%", "loss", "0.1000", duration(61)))
+    assert all(name in seeds_grid(rows).markdown() for name in MANY)
+    assert seeds_grid(rows).fitting(1000).columns == seeds_grid(rows).columns
 
 
 def test_a_study_may_compare_runs_with_other_measures() -> None:

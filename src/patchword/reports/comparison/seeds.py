@@ -12,10 +12,14 @@ from patchword.studies.study import Result
 
 
 def seeds_grid(results: Sequence[Result]) -> Grid:
-    """Return the table of all seeds, with mean, standard deviation and median below."""
+    """Return the table of all seeds, with mean, standard deviation and median below.
+
+    Measures that do not fit are not printed; results.md has all of them.
+    """
     first, found = results[0], spreads(results)
-    names = list(dict.fromkeys([first.metric, *first.measures, "loss"]))
-    columns = ["run", *(f"{data_part(results)} {heading(name)}" for name in names), "epochs", "training time"]
+    names = list(dict.fromkeys([first.metric, *found]))
+    titles = {name: f"{data_part(results)} {heading(name)}" for name in names}
+    columns = ["run", *titles.values(), "epochs", "training time"]
     rows = [
         [
             result.run,
@@ -29,7 +33,8 @@ def seeds_grid(results: Sequence[Result]) -> Grid:
         [title, *(_cell(name, getattr(found[name], field)) for name in names), "", ""]
         for title, field in (("mean", "mean"), ("standard deviation", "deviation"), ("median", "median"))
     ]
-    return Grid(columns, rows, below=below)
+    optional = [title for name, title in titles.items() if name not in (first.metric, "loss")]
+    return Grid(columns, rows, below=below, optional=optional)
 
 
 def _cell(name: str, value: float | None) -> str:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,25 +19,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of texts. words: how many of the first columns are text. below: rows below a line."""
+    """A table of texts. words: how many of the first columns are text. below: rows below a line.
+
+    optional: columns that a printed table leaves out if it is too wide, the last first.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: int = 1
     below: Sequence[Sequence[str]] = ()
+    optional: Sequence[str] = ()
 
     def print(self, out: "Console") -> None:
         from rich.table import Table
 
-        table = Table()
-        for number, title in enumerate(self.columns):
-            table.add_column(title, justify="left" if number < self.words else "right", no_wrap=True)
-        for number, row in enumerate(self.rows, 1):
-            table.add_row(*row, end_section=number == len(self.rows))
-        for row in self.below:
+        shown, table = self.fitting(out.width), Table()
+        for number, title in enumerate(shown.columns):
+            table.add_column(title, justify="left" if number < shown.words else "right", no_wrap=True)
+        for number, row in enumerate(shown.rows, 1):
+            table.add_row(*row, end_section=number == len(shown.rows))
+        for row in shown.below:
             table.add_row(*row)
         out.print()
         out.print(table)
+
+    def fitting(self, width: int) -> "Grid":
+        """Return the table without the optional columns that do not fit into this many characters."""
+        if not self.optional:
+            return self
+        lines = [self.columns, *self.rows, *self.below]
+        taken = [max(map(len, column)) + 3 for column in zip(*lines, strict=True)]  # a border, and a space on each side
+        kept = list(range(len(self.columns)))
+        for name in reversed(self.optional):
+            if 1 + sum(taken[number] for number in kept) > width:
+                kept.remove(self.columns.index(name))
+        return self.with_columns(kept)
+
+    def with_columns(self, kept: Sequence[int]) -> "Grid":
+        """Return the table with these columns only."""
+        columns, *rows = ([line[number] for number in kept] for line in (self.columns, *self.rows, *self.below))
+        words = sum(number < self.words for number in kept)
+        optional = [name for name in self.optional if name in columns]
+        return Grid(columns, rows[: len(self.rows)], words, rows[len(self.rows) :], optional)
 
     def markdown(self) -> str:
         lines = [self.columns, ["---"] * self.words + ["---:"] * (len(self.columns) - self.words)]
@@ -49,8 +72,12 @@ def grid(results: Sequence[Result]) -> Grid:
     measures = list(dict.fromkeys([result.metric for result in results] + [n for r in results for n in r.measures]))
     part = data_part(results)
     columns = ["run", "model", "parameters", "MACs", *(f"{part} {heading(name)}" for name in measures)]
+    main = {result.metric for result in results}
     return Grid(
-        [*columns, f"{part} loss", "epochs", "training time"], [_cells(result, measures) for result in results], words=2
+        [*columns, f"{part} loss", "epochs", "training time"],
+        [_cells(result, measures) for result in results],
+        words=2,
+        optional=[f"{part} {heading(name)}" for name in measures if name not in main],
     )
 
 
@@ -74,14 +101,13 @@ def _cells(result: Result, measures: Sequence[str]) -> list[str]:
 
 
 def print_results(results: Sequence[Result], out: "Console") -> None:
-    """Print the columns in which the runs differ; the others are in results.md."""
+    """Print the columns in which the runs differ, as far as they fit; the others are in results.md."""
     whole = grid(results)
     constant = [name for name in _SIZES if len({row[whole.columns.index(name)] for row in whole.rows}) == 1]
     kept = [number for number, name in enumerate(whole.columns) if name not in constant]
-    part = data_part(results)
-    names = [whole.columns[number].removeprefix(f"{part} ") for number in kept]
-    words = sum(number < whole.words for number in kept)
-    Grid(names, [[row[number] for number in kept] for row in whole.rows], words).print(out)
+    part, shown = data_part(results), whole.with_columns(kept)
+    columns, optional = ([name.removeprefix(f"{part} ") for name in names] for names in (shown.columns, shown.optional))
+    replace(shown, columns=columns, optional=optional).print(out)
     out.print(f"[dim]measured on the {part} split; the whole table is in results.md[/dim]", highlight=False)
     for line in summaries(results):
         out.print(line, highlight=False, markup=False)
