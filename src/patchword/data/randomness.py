@@ -31,9 +31,9 @@ def integers(seed: int, epoch: int, index: Tensor, purpose: int, low: int, high:
     return low + (uniform(seed, epoch, index, purpose) * (high - low + 1)).long().clamp_(max=high - low)
 
 
-def order(seed: int, epoch: int, count: int) -> Tensor:
+def order(seed: int, epoch: int, count: int, purpose: int = 0) -> Tensor:
     """Return the samples 0 ... count - 1 in the order of this epoch, a random permutation."""
-    hashed = _hash_numpy(torch.arange(count), _key(seed, epoch, 0))
+    hashed = _hash_numpy(torch.arange(count), _key(seed, epoch, purpose))
     return torch.argsort(torch.from_numpy(hashed.view(np.int64)), stable=True)
 
 

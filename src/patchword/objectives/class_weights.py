@@ -26,5 +26,6 @@ def imbalance_hint(counts: dict[str, int], things: str) -> str:
         return ""
     return (
         f"{large} has {present[large]:,} {things}, {small} only {present[small]:,}: "
-        "class_weights=balanced gives every class the same weight in the loss"
+        "class_weights=balanced gives every class the same weight in the loss, sampling=balanced shows every class "
+        "equally often"
     )

@@ -392,6 +392,24 @@ def test_a_restarted_run_is_the_same_bit_by_bit(words, monkeypatch, rows):
         assert_the_same_run(folder, Path("whole"))
 
 
+def test_balanced_sampling_draws_every_class_equally_often_and_restarts_exactly(words, monkeypatch):
+    rows = [
+        (f"the film was {'bad' if number % 10 else 'good'} on day {number}", number % 10 > 0) for number in range(80)
+    ]
+    data = f"train={write_table(Path('rare.csv'), rows).absolute()}"
+    recipe = restartable(words, data, "sampling=balanced")
+    task = build_task(recipe, silent())
+    drawn = torch.cat([batch.labels for batch in task.data(0, 0)])
+    assert drawn.bincount().tolist() == [len(drawn) // 2] * 2
+    assert len(drawn) == len(task.train.examples) == task.samples()["training"]
+    assert train(recipe, Path("whole"), silent())
+    stop_after(monkeypatch, 5)
+    assert not train(recipe, Path("parts"), silent(), resume=True)
+    stop_after(monkeypatch, 0)
+    assert train(recipe, Path("parts"), silent(), resume=True)
+    assert_the_same_run(Path("parts"), Path("whole"))
+
+
 def test_another_seed_gives_another_run(words):
     assert train(restartable(words), Path("one"), silent())
     assert train(restartable(words, "seed=1"), Path("two"), silent())
@@ -579,6 +597,7 @@ def test_ignored_tokens_are_never_scored(words):
     [
         (["pair=label", "stride=8"], "stride"),
         (["task=number", "class_weights=balanced"], "class_weights"),
+        (["task=labels", "sampling=balanced"], "sampling"),
         (["task=labels", "label_smoothing=0.1"], "label_smoothing"),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),

@@ -107,6 +107,7 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
     from patchword.data.image.batches import Batches
     from patchword.data.image.named_datasets import open_source
     from patchword.data.skipping import read_with, skipped_lines
+    from patchword.recipes.image.checks import sampler_of
     from patchword.recipes.image.model import plan_image_model
     from patchword.recipes.image.task import measured, split
 
@@ -121,4 +122,5 @@ def _batches(recipe: "ImageRecipe", count: int) -> "Batches":
         train, _ = split(source, images, recipe, plan.format)
     for line in skipped_lines(skipped):
         console().print(line, highlight=False, markup=False)
-    return Batches(train, min(count, len(train)), measured(train), torch.device("cpu"))
+    device, sampler = torch.device("cpu"), sampler_of(recipe, train)
+    return Batches(train, min(count, len(train)), measured(train), device, sampler)

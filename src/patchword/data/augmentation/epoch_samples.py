@@ -7,10 +7,11 @@ from torch import Tensor
 
 from patchword.core.device import to_device
 from patchword.core.work_sharing import WorkSharing
+from patchword.data.sampling import occurrences
 
 
 class Epoch(NamedTuple):
-    """The samples of an epoch. samples: indices in the data set. keys: random seeds, different per view."""
+    """The samples of an epoch. samples: indices in the data set. keys: random seeds, different per occurrence."""
 
     samples: Tensor
     keys: Tensor
@@ -20,14 +21,11 @@ def epoch_samples(order: Tensor, repeats: int = 1) -> Epoch:
     """Return the samples of an epoch in order; with repeats, fewer samples, each several times (Hoffer et al., 2020).
 
     Two neighbours alternate until both have occurred `repeats` times, so the views of an image share a batch, but no
-    image is mixed with itself.
+    image is mixed with itself. The order itself may have a sample several times (`BalancedSampler`).
     """
-    count = len(order)
-    place = torch.arange(count)
-    pair, view = place // (2 * repeats), place // 2 % repeats
-    chosen = (2 * pair + place % 2).clamp(max=count - 1)
-    samples = order[chosen]
-    return Epoch(samples, samples + count * view)
+    place = torch.arange(len(order))
+    samples = order[2 * (place // (2 * repeats)) + place % 2]
+    return Epoch(samples, samples + len(order) * occurrences(samples))
 
 
 class MixGroup(NamedTuple):

@@ -22,6 +22,7 @@ from patchword.data.augmentation.epoch_samples import (
 )
 from patchword.data.augmentation.mixing import mixed_labels
 from patchword.data.image.images import Images, InMemory
+from patchword.data.sampling import Sampler
 
 RESIDENT = 2 * 2**30  # a set of at most this many bytes is moved to the accelerator as a whole
 _SHARE, _MOST = 2048, 4096  # batches made together use at most 1 / _SHARE of the accelerator's memory and _MOST images
@@ -55,12 +56,16 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of a data set. The order of an epoch is deterministic; a run can start in the middle of one."""
+    """The batches of a data set. The order of an epoch is deterministic; a run can start in the middle of one.
+
+    sampler: draws the samples of an epoch; None: every sample once, in an order that suits the storage of the pixels.
+    """
 
     images: Images
     size: int
     normalization: Normalization
     device: torch.device
+    sampler: Sampler | None = None
 
     def on_device(self) -> "Batches":
         """Return the batches with all pixels on the accelerator, if they fit."""
@@ -89,7 +94,7 @@ class Batches:
         """
         count = len(self.images)
         full = count // self.size * self.size or count
-        samples, keys = epoch_samples(self.images.pixels.order(seed, epoch), augmentation.repeats)
+        samples, keys = epoch_samples((self.sampler or self.images.pixels.order)(seed, epoch), augmentation.repeats)
         changes = augmentation.changes(seed, epoch, keys.to(self.device))
         samples, meet = (
             samples.to(self.images.labels.device),

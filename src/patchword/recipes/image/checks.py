@@ -9,9 +9,10 @@ from patchword.data.faults import Fault, collect_faults
 from patchword.data.image.images import Images
 from patchword.data.image.sources import ListedSource
 from patchword.data.progress import Progress
+from patchword.data.sampling import BalancedSampler, Sampler
 from patchword.data.shards.sharded_images import ShardedImages
 from patchword.data.skipping import read_with
-from patchword.recipes.image.recipe import ImageDataRecipe
+from patchword.recipes.image.recipe import ImageDataRecipe, ImageRecipe
 from patchword.training.guard.report import SampleNames
 
 
@@ -20,6 +21,20 @@ def check_images_of(recipe: ImageDataRecipe, progress: Progress) -> tuple[str, S
     with collect_faults() as report:
         count = recipe.open_data().examine(progress)
     return f"{count:,} images", report.doubts
+
+
+def sampler_of(recipe: ImageRecipe, train: Images) -> Sampler | None:
+    """Return the sampler of the training images; None if an epoch has each of them once."""
+    if recipe.sampling == "natural":
+        return None
+    if isinstance(train.pixels, ShardedImages):
+        raise UserError(
+            "sampling=balanced reads images in random order, which is slow in shards",
+            expected="a folder of images or a list",
+            got=train.origin,
+            hint="class_weights=balanced also helps rare classes, and reads shards in their order",
+        )
+    return BalancedSampler(train.labels.cpu())
 
 
 def image_names(recipe: ImageDataRecipe, images: Images) -> SampleNames:

@@ -13,9 +13,9 @@ from patchword.data.image.named_datasets import DATASETS, open_source
 from patchword.data.image.sources import ImageSource
 from patchword.recipes.distillation.fields import ImageTaught, ImageTeacher
 from patchword.recipes.schema.broken import BrokenSamples
+from patchword.recipes.schema.class_balance import ClassBalance
 from patchword.recipes.schema.fields import whole_path, whole_paths
 from patchword.recipes.schema.recipe import (
-    CLASS_WEIGHTS,
     KIND,
     LABEL_SMOOTHING,
     MODEL,
@@ -175,12 +175,11 @@ def missing_settings(settings: str) -> UserError:
     return UserError("the recipe needs more settings", expected=settings, hint="\n".join(hints))
 
 
-class ImageRecipe(ImageDataRecipe):
+class ImageRecipe(ClassBalance, ImageDataRecipe):
     """Trains an image classifier."""
 
     kind: Literal["images"] = Field("images", description=KIND)
     label_smoothing: float = Field(0.0, ge=0, lt=1, description=LABEL_SMOOTHING)
-    class_weights: Literal["none", "balanced"] = Field("none", description=CLASS_WEIGHTS)
     teacher: ImageTaught = Field(ImageTeacher(), description="the model to distil from; teacher=RUN names it")
 
     def required_settings(self) -> str:

@@ -61,7 +61,7 @@ def _weights(plan: ImageModelPlan, labels: tuple[str, ...]) -> str:
 
 
 def _notes(recipe: ImageRecipe, plan: ImageModelPlan, train: Images) -> Iterator[str]:
-    if recipe.class_weights == "none" and (hint := imbalance_hint(train.counts(), "training images")):
+    if not recipe.balances_classes() and (hint := imbalance_hint(train.counts(), "training images")):
         yield hint
     if plan.drops_color:
         yield "the images have colours, but the model reads grey ones, so colours are lost"

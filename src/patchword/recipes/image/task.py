@@ -25,6 +25,7 @@ from patchword.layers.model import Model
 from patchword.objectives.class_weights import balanced_weights
 from patchword.objectives.classification import Classification
 from patchword.objectives.metrics.classification import score
+from patchword.recipes.image.checks import sampler_of
 from patchword.recipes.image.model import ImageModelPlan, plan_image_model
 from patchword.recipes.image.recipe import ImageDataRecipe, ImageRecipe
 from patchword.recipes.image.summary import print_summary
@@ -115,7 +116,7 @@ def build_task(recipe: ImageRecipe, console: Console) -> ImageTask:
     return ImageTask(
         recipe,
         model.to(device),
-        Batches(train, recipe.batch_size, normalization, device).on_device(),
+        Batches(train, recipe.batch_size, normalization, device, sampler_of(recipe, train)).on_device(),
         Batches(validation, EVALUATION_BATCH, normalization, device).on_device(),
         device,
         skipped=report.skipped,

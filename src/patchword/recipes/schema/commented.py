@@ -20,6 +20,7 @@ _OTHERS = "Other settings"
 _GROUPS: Mapping[str, Collection[str]] = {
     "Model": ("kind", "model"),
     _OWN: ("data", "train", "text", "validation", "test", "format", "task", "tokenizer", "vectors"),
+    "Rare classes": ("class_weights", "sampling"),
     "Length of the run": ("epochs", "batch_size", "tokens", "passes", "patience"),
     "Learning rate": (
         *("learning_rate", "schedule", "warmup", "min_lr_ratio", "layer_decay", "backbone_lr_ratio", "freeze"),

@@ -50,7 +50,7 @@ def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]
                 )
 
 
-def doubts(texts: TableSet) -> list[str]:
+def doubts(texts: TableSet, recipe: TextRecipe) -> list[str]:
     """Return the classes with their counts, and possible mistakes in the table."""
     lines = []
     if isinstance(texts, ClassSet):
@@ -59,7 +59,7 @@ def doubts(texts: TableSet) -> list[str]:
         more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
         lines.append(f"{len(shown)} classes: {', '.join(shown[:_SHOWN])}{more}")
         hint = imbalance_hint({name: counts[number] for number, name in enumerate(texts.labels)}, "texts")
-        lines += [f"note: {hint}"] if hint and texts.weights is None else []
+        lines += [f"note: {hint}"] if hint and not recipe.balances_classes() else []
     similar: dict[str, list[str]] = {}
     for name in texts.labels:
         similar.setdefault(_plain(name), []).append(name)

@@ -8,9 +8,9 @@ from patchword.core.errors import UserError
 from patchword.recipes.distillation.fields import Taught, Teacher
 from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
 from patchword.recipes.schema.broken import BrokenSamples
+from patchword.recipes.schema.class_balance import ClassBalance
 from patchword.recipes.schema.fields import whole_path, whole_paths
 from patchword.recipes.schema.recipe import (
-    CLASS_WEIGHTS,
     EPOCHS,
     KIND,
     LABEL_SMOOTHING,
@@ -30,7 +30,7 @@ TextTaskName = Literal["classes", "labels", "number", "tags", "span"]
 _FILES = ("train", "validation", "test", "tokenizer", "without")
 
 
-class TextRecipe(BrokenSamples, Recipe):
+class TextRecipe(ClassBalance, BrokenSamples, Recipe):
     """Fine-tunes a language model on a task over texts."""
 
     kind: Literal["text"] = Field("text", description=KIND)
@@ -60,7 +60,6 @@ class TextRecipe(BrokenSamples, Recipe):
         0, ge=0, description="longer texts are split into windows that start this many tokens apart; 0 truncates them"
     )
     metric: str = Field("", description="metric that selects the best epoch; empty is the default of the task")
-    class_weights: Literal["none", "balanced"] = Field("none", description=CLASS_WEIGHTS)
     label_smoothing: float = Field(0.0, ge=0, lt=1, description=LABEL_SMOOTHING)
     attention_dropout: float = Field(
         0.0, ge=0, lt=1, description="dropout of attention weights; BERT has 0.1; steps are faster without it"

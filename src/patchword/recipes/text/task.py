@@ -12,6 +12,7 @@ from rich.console import Console
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.faults import Fault
+from patchword.data.sampling import BalancedSampler
 from patchword.data.skipping import skipped_record
 from patchword.data.text.batching.batches import BatchFormat, Examples, TextBatch, TextBatches
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
@@ -98,7 +99,11 @@ class TextTask:
         return found
 
     def _batches(self) -> TextBatches:
-        return TextBatches(self.train.examples, self.recipe.batch_size, self.form)
+        examples, sampler = self.train.examples, None
+        if self.recipe.sampling == "balanced":
+            assert examples.labels is not None, "checked by check_settings: only classes are drawn equally often"
+            sampler = BalancedSampler(examples.labels)
+        return TextBatches(examples, self.recipe.batch_size, self.form, sampler)
 
 
 def build_task(recipe: TextRecipe, console: Console) -> TextTask:
@@ -143,7 +148,7 @@ def print_summary(texts: TextSet, spec: TextTaskSpec[Any], console: Console, ski
         text += f"; {skipped:,} faulty rows of all files are skipped" if skipped > 1 else "; 1 faulty row is skipped"
     console.print(text, highlight=False)
     if isinstance(texts, TableSet):
-        for line in doubts(texts):
+        for line in doubts(texts, spec.recipe):
             console.print(line, highlight=False, markup=False)
 
 

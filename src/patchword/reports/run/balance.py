@@ -2,11 +2,12 @@
 
 from patchword.core.files import read_json
 from patchword.recipes.run import Run
+from patchword.recipes.schema.class_balance import ClassBalance
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
 
 
-def balance_section(run: Run, class_weights: str, things: str) -> str:
+def balance_section(run: Run, recipe: ClassBalance, things: str) -> str:
     """Return the class counts of the training data; empty for runs that did not record them. things: e.g. "images"."""
     path = run.folder / "data.json"
     counts: dict[str, int] = read_json(path).get("class_counts", {}) if path.is_file() else {}
@@ -15,9 +16,9 @@ def balance_section(run: Run, class_weights: str, things: str) -> str:
         return ""
     large, small = max(present, key=present.__getitem__), min(present, key=present.__getitem__)
     about = f"The largest class, <b>{page.escape(large)}</b>, has {counts[large]:,} training {things}, the smallest, "
-    about += f"<b>{page.escape(small)}</b>, {counts[small]:,}. {_WEIGHTS[class_weights]}"
+    about += f"<b>{page.escape(small)}</b>, {counts[small]:,}. {_measures(recipe)}"
     if counts[large] == counts[small]:
-        about = f"Every class has {counts[large]:,} training {things}. {_WEIGHTS[class_weights]}"
+        about = f"Every class has {counts[large]:,} training {things}. {_measures(recipe)}"
     total = sum(counts.values())
     rows = [
         page.row(page.escape(name), f"{count:,}", percent(count / total, 1))
@@ -27,8 +28,16 @@ def balance_section(run: Run, class_weights: str, things: str) -> str:
     return page.section("Class balance", page.paragraph(about) + page.folded("All classes", table))
 
 
-_WEIGHTS = {
-    "none": "In the loss, every example has the same weight.",
-    "balanced": "In the training loss, a class has the weight n / (classes x its number of examples), so that all "
-    "classes count the same; validation and test losses have no weights.",
-}
+def _measures(recipe: ClassBalance) -> str:
+    """Return what the recipe does about rare classes."""
+    if recipe.class_weights == "balanced":
+        return (
+            "In the training loss, a class has the weight n / (classes x its number of examples), so that all "
+            "classes count the same; validation and test losses have no weights."
+        )
+    if recipe.sampling == "balanced":
+        return (
+            "Every epoch draws every class equally often: examples of rare classes repeatedly, of frequent ones only "
+            "some; validation and test data are not sampled."
+        )
+    return "Every example is drawn equally often and has the same weight in the loss."

@@ -53,7 +53,7 @@ def report(run: Run, quality: Quality, images: Images, model: Model) -> str:
         robustness_section(run, model, images),
         sharpness_section(run),
         landscape_section(run),
-        balance_section(run, recipe.class_weights, "images"),
+        balance_section(run, recipe, "images"),
         skipped_section(run),
         cost_section(model.card),
         origin_section(run, recipe, f"Images: {images.name}, from {images.origin}.", model),
@@ -82,4 +82,5 @@ def _note(recipe: ImageRecipe) -> str:
     note += ", on augmented images" if recipe.augmentation.parts() else ""
     note += ", with smoothed labels" if recipe.label_smoothing else ""
     note += ", with larger weights for rare classes" if recipe.class_weights == "balanced" else ""
+    note += ", with every class equally often" if recipe.sampling == "balanced" else ""
     return f"{note}; validation values are computed at its end, on images that are not in the training data."

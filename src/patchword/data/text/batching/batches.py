@@ -13,12 +13,14 @@ from patchword.core.device import to_device
 from patchword.core.text import Packed, Text
 from patchword.core.work_sharing import SINGLE, LazySequence, WorkSharing
 from patchword.data.randomness import order
+from patchword.data.sampling import Sampler
 from patchword.data.text.batching.packing import batches_by_tokens
 from patchword.data.text.batching.prefetch import prefetch
 from patchword.data.text.batching.ragged import Ragged
 
 IGNORE = -100  # the target of a token without a prediction
 _SORTED_BATCHES = 32  # number of batches whose texts are sorted by length together
+_SORTED_WITH_COPIES = 4  # the same if texts are repeated: copies have the same length and would fill a batch
 _TOGETHER, _TEXTS = 8, 1024  # maximum batches that are made together, and their texts
 
 
@@ -200,18 +202,23 @@ class Examples:
 
 @dataclass(frozen=True)
 class TextBatches:
-    """The batches of a data set. The order of an epoch is deterministic; a run can start in the middle of one."""
+    """The batches of a data set. The order of an epoch is deterministic; a run can start in the middle of one.
+
+    sampler: draws the texts of an epoch, some of them repeatedly; None: every text once.
+    """
 
     examples: Examples
     size: int
     form: BatchFormat
+    sampler: Sampler | None = None
 
     def steps_per_epoch(self) -> int:
         return max(1, len(self.examples) // self.size)
 
     def epoch(self, epoch: int, seed: int, first: int = 0, group: WorkSharing = SINGLE) -> Iterator[TextBatch]:
         """Yield this process's part of the batches, from number `first`. Texts of similar length share a batch."""
-        batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch)[first:]
+        drawn = self.sampler(seed, epoch) if self.sampler else None
+        batches = bucketed(self.examples.ids.lengths, self.size, seed, epoch, drawn)[first:]
         return prefetch_batches(lambda index: self.examples.batch(index, self.form), batches, group)
 
     def packed(self, tokens: int) -> Sequence[TextBatch]:
@@ -245,11 +252,14 @@ def prefetch_batches(
         yield from made
 
 
-def bucketed(lengths: Tensor, size: int, seed: int, epoch: int) -> list[Tensor]:
-    """Return the text indices of each batch: shuffle, sort by length within stretches, shuffle the batches."""
+def bucketed(lengths: Tensor, size: int, seed: int, epoch: int, drawn: Tensor | None = None) -> list[Tensor]:
+    """Return the text indices of each batch: shuffle, sort by length within stretches, shuffle the batches.
+
+    drawn: the texts of the epoch, shuffled and some of them repeatedly; None: every text once.
+    """
     full = len(lengths) // size * size or len(lengths)
-    shuffled = order(seed, epoch, len(lengths))[:full]
-    stretch = torch.arange(full) // (size * _SORTED_BATCHES)
+    shuffled = (order(seed, epoch, len(lengths)) if drawn is None else drawn)[:full]
+    stretch = torch.arange(full) // (size * (_SORTED_BATCHES if drawn is None else _SORTED_WITH_COPIES))
     key = stretch * (int(lengths.max()) + 1) + lengths[shuffled]
     batches = shuffled[key.argsort(stable=True)].split(size)
     return [batches[number] for number in order(seed + 1, epoch, len(batches)).tolist()]

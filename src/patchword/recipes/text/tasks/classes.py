@@ -24,9 +24,8 @@ class ClassTask(TableTask):
     has_classes = True
 
     def idle(self) -> dict[str, str]:
-        return {
-            field: why for field, why in super().idle().items() if field not in ("class_weights", "label_smoothing")
-        }
+        used = ("class_weights", "sampling", "label_smoothing")
+        return {field: why for field, why in super().idle().items() if field not in used}
 
     def own_metrics(self, labels: Labels) -> tuple[str, ...]:
         return ("accuracy", "f1", "matthews") if len(labels) == 2 else ("accuracy", "f1-macro")

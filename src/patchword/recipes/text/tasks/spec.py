@@ -68,7 +68,11 @@ class TextTaskSpec(ABC, Generic[TextRows]):
 
     def idle(self) -> dict[str, str]:
         """Return the recipe fields that have no effect on this task, each with the reason."""
-        return {"class_weights": "they require task=classes", "label_smoothing": "it requires task=classes"}
+        return {
+            "class_weights": "they require task=classes",
+            "sampling": "it requires task=classes",
+            "label_smoothing": "it requires task=classes",
+        }
 
     def classes(self, labels: Labels) -> int:
         """Return the number of outputs of the model's head."""

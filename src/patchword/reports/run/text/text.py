@@ -48,7 +48,7 @@ def text_report(run: Run, found: TextEvaluation) -> str:
         *([_compression(found.compression)] if found.compression else []),
         *_task_sections(found),
         texts_section(run, recipe, found),
-        balance_section(run, recipe.class_weights, "texts") if found.scores is not None else "",
+        balance_section(run, recipe, "texts") if found.scores is not None else "",
         skipped_section(run),
         sharpness_section(run),
         landscape_section(run),
@@ -164,6 +164,7 @@ def _note(recipe: TextRecipe) -> str:
     note += ", with smoothed labels" if recipe.label_smoothing else ""
     weighted = recipe.class_weights == "balanced"
     note += ", with larger weights for rare classes" if weighted else ""
+    note += ", with every class equally often" if recipe.sampling == "balanced" else ""
     text = f"{note}; validation values are computed at its end, on texts that are not in the training data"
     return f"{text}, with the plain loss." if recipe.label_smoothing or weighted else f"{text}."
 
