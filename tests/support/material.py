@@ -48,7 +48,7 @@ def tiny_recipe(*settings: str) -> Recipe:
 
 
 def silent() -> Console:
-    return Console(file=io.StringIO())
+    return Console(file=io.StringIO(), soft_wrap=True)
 
 
 def idx_bytes(array: np.ndarray | Sequence[int]) -> bytes:

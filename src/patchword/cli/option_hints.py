@@ -29,7 +29,7 @@ def _add_hint(error: Any) -> None:
     options = [option for one in error.ctx.command.params for option in one.opts if option.startswith("--")]
     meant = ALIASES.get(name, name)
     found = [option for option in options if _meaning(option) == meant]
-    takes_fields = any(one.name == "fields" for one in error.ctx.command.params)
+    takes_fields = any(one.name == "fields" and "recipe" in one.help for one in error.ctx.command.params)
     if found:
         error.possibilities = found
     elif takes_fields and (name in ALIASES or name in ADVICE):

@@ -44,7 +44,7 @@ INNER = {
     "runs": ["list", "show", "compare", "clean", "rename", "delete"],
     "data": ["check", "get", "shard", "show"],
     "tokenizer": ["train", "show"],
-    "vectors": ["train", "near", "analogy"],
+    "vectors": ["train", "near", "analogy", "evaluate"],
 }
 VERBS = [
     "attention",

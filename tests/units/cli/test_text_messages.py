@@ -44,9 +44,14 @@ def test_the_result_of_two_classes_has_no_number_twice_and_names_the_positive_cl
         "Validation Accuracy (Overall)",
         "Validation F1 of class yes",
         "Validation Matthews correlation",
+        "Validation Macro F1",
+        "Validation ROC AUC",
+        "Validation Average precision",
+        "Validation Expected calibration error",
+        "Validation F1 of class yes at threshold 0.504",
     ]
-    assert all(re.search(r": \d+\.\d\d%", line) for line in lines[1:5])
-    assert re.search(r": -?\d\.\d{4}$", lines[5])
+    assert all(re.search(r": \d+\.\d\d%", line) for line in (*lines[1:5], lines[6], *lines[9:]))
+    assert all(re.search(r": -?\d\.\d{4}$", line) for line in (lines[5], *lines[7:9]))
 
 
 def test_shares_of_tags_are_percents_and_correlations_are_numbers(command):
@@ -110,7 +115,8 @@ def test_a_study_is_printed_with_what_its_runs_share(command):
 def test_the_list_says_what_recipes_and_studies_need(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
     _, output, _ = command("recipes")
-    rows = {cells[1].strip(): cells[3] for line in output.splitlines() if len(cells := line.split("│")) > 3}
+    lines = output.splitlines()
+    rows = {line.split()[0]: below for line, below in zip(lines, lines[1:], strict=False) if line.strip()}
     assert "needs train=FILE model=FOLDER" in rows["classify-text"]
     assert "needs train=FOLDER model=FOLDER" in rows["glue-rte"]
     assert "needs train=FOLDER model=FOLDER; 9 runs" in rows["glue"]

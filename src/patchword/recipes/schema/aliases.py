@@ -75,8 +75,8 @@ SIMILAR: Mapping[str, tuple[str, ...]] = {
 }
 _ADAMW = "every recipe trains with AdamW (learning_rate, weight_decay, bias_correction); sam=0.05 adds SAM"
 _WEIGHTS = (
-    "name trained weights as the model: model=zoo:NAME (`patchword models --zoo`), hf:OWNER/REPO (`patchword models "
-    "--pretrained`), a run or a folder"
+    "name trained weights as the model: model=hf:OWNER/REPO (`patchword models --pretrained`), zoo:NAME (`patchword "
+    "models --zoo`), a run or a folder"
 )
 # Names without a field of ours -> what to do instead.
 ADVICE: Mapping[str, str] = {

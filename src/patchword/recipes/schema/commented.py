@@ -20,7 +20,6 @@ _OTHERS = "Other settings"
 _GROUPS: Mapping[str, Collection[str]] = {
     "Model": ("kind", "model"),
     _OWN: ("data", "train", "text", "validation", "test", "format", "task", "tokenizer", "vectors"),
-    "Rare classes": ("class_weights", "sampling"),
     "Length of the run": ("epochs", "batch_size", "tokens", "passes", "patience"),
     "Learning rate": (
         *("learning_rate", "schedule", "warmup", "min_lr_ratio", "layer_decay", "backbone_lr_ratio", "freeze"),
@@ -29,11 +28,13 @@ _GROUPS: Mapping[str, Collection[str]] = {
         *("augmentation", "weight_decay", "label_smoothing", "dropout", "attention_dropout"),
         *("ema_decay", "average_last_epochs", "sam", "sam_adaptive"),
     ),
+    "Rare classes": ("class_weights", "sampling"),
     "Distillation": ("teacher",),
     "Speed and memory": (
         *("device", "precision", "compile", "packed", "gradient_accumulation", "activation_checkpointing"),
         *("sharding", "memory"),
     ),
+    "Broken samples": ("on_broken", "max_broken"),
     _OTHERS: ("seed", "bias_correction", "clip_norm", "on_nonfinite", "loss_spike_factor", "save_minutes"),
     "About this recipe": ("about", "expect"),
 }
