@@ -10,13 +10,12 @@ from patchword.core.disk_space import disk_full, is_full
 from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import read_json, write_json
 from patchword.recipes.run import resume_command
-from patchword.recipes.run_folders.finished import is_finished
 from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import format_cost
 from patchword.training.loop import Loop
 
 
-def resume_loop(loop: Loop, folder: Path, console: Console) -> None:
+def resume_loop(loop: Loop, console: Console) -> None:
     """Restore the newest intact checkpoint; log its position, and what is wrong with newer ones.
 
     If there are checkpoints and none is intact, the run does not start again by itself, since it would overwrite the
@@ -26,10 +25,6 @@ def resume_loop(loop: Loop, folder: Path, console: Console) -> None:
     found = loop.resume(lambda text: console.print(text, highlight=False, markup=False))
     if found:
         console.print(_position(loop), highlight=False, markup=False)
-    if not found and is_finished(folder):
-        raise UserError(
-            f"{folder} was finished by another process meanwhile", hint=f"its result: patchword runs show {folder}"
-        )
     if count and not found:
         place = loop.checkpoints.folder
         hint = (

@@ -103,6 +103,7 @@ def train(
         group.prepare(task.model)
         with resumable(folder), group.main_only(exclusive(folder)), supervision.interruptible() as interrupted:
             if group.is_main:
+                check_folder(recipe, folder, resume)  # another process may have had the lock while the data were read
                 begin(recipe, task, folder)
             loop = assemble(recipe, task, folder, console, group)
             loop.interrupted = lambda: interrupted() or supervision.stop()
@@ -113,7 +114,7 @@ def train(
                     fields = dict(flat_fields(recipe.model_dump(mode="json")))
                     loop.run_log = LoggedProgress(loop.run_log, loggers, folder, fields)
             if resume:
-                resume_loop(loop, folder, console)
+                resume_loop(loop, console)
             if group.is_main:
                 check_disk(loop, folder)
             finished = loop.run() and not any(group.any_rank(stop_requested()))
@@ -123,7 +124,11 @@ def train(
 
 
 def begin(recipe: Recipe, task: Task, folder: Path) -> None:
-    """Write the files that a run folder has before the first step."""
+    """Write the files that a run folder has before the first step. A finished run, which cannot resume, is refused."""
+    if is_finished(folder) and (folder / "model.safetensors").is_file():
+        raise UserError(
+            f"{folder} was finished by another process meanwhile", hint=f"its result: patchword runs show {folder}"
+        )
     check_data(task.fingerprint(), folder)
     remove_temporary_files(folder)
     (folder / FINISHED).unlink(missing_ok=True)  # of a run whose weights were removed by hand

@@ -14,10 +14,9 @@ from patchword.core.errors import UserError
 from patchword.core.files import folder_bytes
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.run import Run
-from patchword.recipes.run_folders import finished
 from patchword.recipes.run_folders.finished import clean, finish_folder, is_finished
 from patchword.recipes.run_folders.listing import summary_of
-from patchword.recipes.train import train
+from patchword.recipes.train import build_task, train
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.checkpoint.removal import removable, remove_checkpoints
 from patchword.training.lock.lock import exclusive
@@ -52,7 +51,7 @@ def test_a_finished_run_has_no_checkpoints_and_is_not_trained_again(tmp_path, mo
     weights = (folder / "model.safetensors").read_bytes()
     monkeypatch.setattr(api_training, "finish", pytest.fail)
     train_recipe(RECIPE, folder, out := silent(), resume=True)
-    assert f"{folder} is finished: 1 epoch, test accuracy" in out.file.getvalue().replace("\n", " ")
+    assert f"{folder} is finished: 1 epoch, test accuracy" in " ".join(out.file.getvalue().split())
     assert (folder / "model.safetensors").read_bytes() == weights
 
 
@@ -168,17 +167,24 @@ def test_a_run_in_use_is_not_cleaned(done):
     assert kept(done)
 
 
-def test_another_process_that_finishes_meanwhile_is_no_reason_to_start_again(trained, tmp_path, monkeypatch):
-    folder = copied_run(trained, tmp_path / "run", evaluated=False)
-    recipe, weights = Run(folder).recipe(), (folder / "model.safetensors").read_bytes()
-    # the other process finishes between the check at the start of `train` and the lock
-    monkeypatch.setattr("patchword.recipes.train.is_finished", lambda place: False)
-    monkeypatch.setattr("patchword.recipes.train.begin", lambda *_: None)
-    finished.mark_finished(folder)
-    remove_checkpoints(folder / "checkpoints")
-    with pytest.raises(UserError, match="was finished by another process"):
-        train(recipe, folder, silent(), resume=True)
-    assert (folder / "model.safetensors").read_bytes() == weights
+@pytest.mark.parametrize("resume", [True, False])
+def test_another_process_that_finishes_meanwhile_is_no_reason_to_start_again(trained, tmp_path, monkeypatch, resume):
+    folder, recipe = tmp_path / "run", Run(trained).recipe()
+    if resume:
+        copied_run(trained, folder, evaluated=False)
+
+    def finished_meanwhile(*settings: object) -> object:
+        if not resume:
+            copied_run(trained, folder)
+        finish_folder(folder, keep_checkpoints=False)
+        return build_task(*settings)
+
+    monkeypatch.setattr("patchword.recipes.train.build_task", finished_meanwhile)
+    with pytest.raises(UserError, match="was finished by another process" if resume else "has a run already"):
+        train(recipe, folder, silent(), resume=resume)
+    assert (folder / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+    assert (folder / "metrics.jsonl").read_bytes() == (trained / "metrics.jsonl").read_bytes()
+    assert is_finished(folder)
 
 
 def test_a_run_started_again_without_its_weights_is_not_finished(done):
