@@ -17,6 +17,7 @@ from patchword.core.disk_space import format_bytes
 from patchword.core.errors import UserError
 from patchword.recipes import RECIPES
 from patchword.recipes.model_choice import model_names
+from patchword.recipes.recipe_kind import Evaluation
 from patchword.recipes.resume import resumable
 from patchword.recipes.run_folders.finished import finish_folder, is_finished
 from patchword.recipes.schema.reading import read_recipe
@@ -25,6 +26,7 @@ from patchword.recipes.train import Supervision
 from patchword.recipes.train import train as train_weights
 from patchword.reports.plots.numbers import counted, measured, named
 from patchword.studies import STUDIES, find_recipe
+from patchword.training.lock.lock import exclusive
 from patchword.training.loggers.loggers import NO_LOGGERS, RunLoggers, check_loggers
 from patchword.training.parallel.rank import is_main
 from patchword.tuning.batch_size import with_batch_size
@@ -142,13 +144,22 @@ def train_recipe(
         if finished_before:
             report_finished(Run(folder), console)
             return
-        with resumable(folder):
-            evaluation = finish(Run(folder), console, recipe.device)
+        evaluation = finish_run(recipe, folder, console, trained=finished)
         scores = result_of(recipe.kind, evaluation.summary())
         values = {f"{scores.part}_{name}".replace(" ", "_"): value for name, value in scores.scores.items()}
         loggers.result(values, [folder / name for name in ("report.html", "evaluation.json", "recipe.yaml")])
-    if finished:
-        tidy(recipe, folder, console)
+
+
+def finish_run(recipe: Recipe, folder: Path, console: Console, trained: bool = True) -> Evaluation:
+    """Evaluate a run and write its report; if it is trained to its end, mark it as finished and remove its checkpoints.
+
+    All of it under the lock: the run cannot be deleted, renamed or started again meanwhile.
+    """
+    with resumable(folder), exclusive(folder):
+        evaluation = finish(Run(folder), console, recipe.device)
+        if trained:
+            tidy(recipe, folder, console)
+    return evaluation
 
 
 def loggers_of(recipe: Recipe, console: Console) -> RunLoggers:
@@ -160,7 +171,7 @@ def loggers_of(recipe: Recipe, console: Console) -> RunLoggers:
 
 
 def tidy(recipe: Recipe, folder: Path, console: Console) -> None:
-    """Mark a run as finished and remove its checkpoints, unless the recipe keeps them."""
+    """Mark a run, whose lock is held, as finished, and remove its checkpoints, unless the recipe keeps them."""
     try:
         freed = finish_folder(folder, recipe.keep_checkpoints)
     except (UserError, OSError) as error:

@@ -17,8 +17,7 @@ def demo(runs: Runs = Path("runs")) -> None:
       patchword demo
     """
     from patchword.analysis.cost import block_of, count
-    from patchword.api.evaluation import finish
-    from patchword.api.training import loggers_of, tidy
+    from patchword.api.training import finish_run, loggers_of
     from patchword.data.image.named_datasets import find_dataset
     from patchword.recipes import find_recipe
     from patchword.recipes.run import Run
@@ -40,8 +39,7 @@ def demo(runs: Runs = Path("runs")) -> None:
         out.print("\nstopped; `patchword demo` resumes from here")
         raise typer.Exit(stop_exit_code())
     out.print("\n[bold]2. Evaluation[/bold] on the test set, which training did not read")
-    finish(Run(folder), out, recipe.device)
-    tidy(recipe, folder, out)
+    finish_run(recipe, folder, out)
     out.print("\n[bold]3. The cost of one encoder layer[/bold], step by step\n")
     card = Run(folder).model().card
     out.print(count(card, block_of(card, 1)).to_text(), highlight=False, markup=False)

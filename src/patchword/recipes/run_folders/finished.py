@@ -40,10 +40,9 @@ def mark_finished(folder: Path) -> None:
 
 
 def finish_folder(folder: Path, keep_checkpoints: bool) -> int:
-    """Mark a run as finished and remove its checkpoints; return how many bytes that freed."""
-    with exclusive(folder):
-        mark_finished(folder)
-        return 0 if keep_checkpoints else remove_checkpoints(folder / "checkpoints")
+    """Mark a run as finished and remove its checkpoints; return how many bytes that freed. The caller has the lock."""
+    mark_finished(folder)
+    return 0 if keep_checkpoints else remove_checkpoints(folder / "checkpoints")
 
 
 def clean(folder: Path) -> int:

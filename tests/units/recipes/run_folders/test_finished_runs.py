@@ -14,6 +14,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import folder_bytes
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.changes import delete_run, rename_run
 from patchword.recipes.run_folders.finished import clean, finish_folder, is_finished
 from patchword.recipes.run_folders.listing import summary_of
 from patchword.recipes.train import build_task, train
@@ -85,6 +86,21 @@ def test_a_kill_while_the_test_set_is_read_leaves_a_run_that_resumes(tmp_path, m
     assert kept(folder)
     assert not is_finished(folder)
     train_recipe(RECIPE, folder, silent(), resume=True)
+    assert is_finished(folder)
+
+
+def test_a_run_is_in_use_until_it_is_evaluated(tmp_path, monkeypatch):
+    folder, evaluating = tmp_path / "run", api_training.finish
+
+    def tried(*settings: object) -> object:
+        for change in (lambda: delete_run(folder), lambda: rename_run(folder, "other"), lambda: clean(folder)):
+            with pytest.raises(UserError, match="is in use by another run"):
+                change()
+        assert summary_of(folder, "run").state == "running"
+        return evaluating(*settings)
+
+    monkeypatch.setattr(api_training, "finish", tried)
+    train_recipe(RECIPE, folder, silent())
     assert is_finished(folder)
 
 
