@@ -129,12 +129,13 @@ def train_recipe(
 ) -> None:
     """Train a recipe into a folder, evaluate the best weights on the test set, and write the report.
 
-    A run that was finished before stays as it is. Raises KeyboardInterrupt if the run was stopped by a signal.
+    A run that was finished before stays as it is; one whose result was removed is evaluated again. Raises
+    KeyboardInterrupt if the run was stopped by a signal.
     """
     supervision = supervision or Supervision()
     if resume:
         check_epochs(recipe, folder)
-    finished_before = resume and is_finished(folder)
+    finished_before = resume and is_finished(folder) and (folder / "evaluation.json").is_file()
     with loggers_of(recipe, console) as loggers:
         finished = train_weights(recipe, folder, console, resume, supervision, loggers)
         if not finished and not supervision.ends_early():

@@ -136,6 +136,12 @@ def begin(recipe: Recipe, task: Task, folder: Path) -> None:
     write_json(folder / "machine.json", machine(task.device))
 
 
+def save_best(task: Task, folder: Path) -> None:
+    """Save the current weights; an evaluation of earlier ones is removed first, so that none has others' result."""
+    (folder / "evaluation.json").unlink(missing_ok=True)
+    task.save(folder)
+
+
 def build_task(recipe: Recipe, console: Console) -> Task:
     """Read the training data and build the model."""
     if recipe.batch_size == AUTO_BATCH:
@@ -237,7 +243,7 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         average=build_average(recipe, model, steps),
         data=lambda epoch, first: group.batches(task.data(epoch, first, group.sharing)),
         validate=lambda: task.validate(group.sharing),
-        save_best=lambda: group.save(model, lambda: task.save(folder)),
+        save_best=lambda: group.save(model, lambda: save_best(task, folder)),
         checkpoints=checkpoints_of(group, checkpoints, model, optimizer),
         run_log=RunLog(folder, console, task.unit, task.metric) if group.is_main else SilentLog(),
         step_seed=lambda step: group.seed(step_seed(recipe.seed, step), step_seed),

@@ -24,6 +24,7 @@ from patchword.studies.seeds import over_seeds, spreads, study_over_seeds
 from patchword.studies.spread import Spread
 from patchword.studies.study import Result, Study
 from patchword.weights import save
+from support.material import copied_run
 
 TINY = ["model=bert-tiny", "model.width=16", "model.depth=1", "model.heads=2", "model.hidden=16", "device=cpu"]
 
@@ -136,6 +137,16 @@ def test_seeds_are_trained_brought_together_and_not_repeated(
     assert (folder / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
     assert len(json.loads((folder / "results.json").read_text())["runs"]) == 3
     assert "seed-2/report.html" in output
+
+
+def test_a_seed_that_was_stopped_is_trained_on_although_it_was_evaluated(
+    command, trained: Path, tmp_path: Path
+) -> None:
+    seed = copied_run(trained, tmp_path / "luck" / "seed-0", epochs=2)
+    place = ("--seeds", 1, "--name", "luck", "--runs", tmp_path, "--resume")
+    code, output, _ = command("train", seed / "recipe.yaml", *place)
+    assert (code, output.count("(done)")) == (0, 0)
+    assert json.loads((tmp_path / "luck" / "results.json").read_text())["runs"][0]["epochs"] == 2
 
 
 @pytest.mark.parametrize(

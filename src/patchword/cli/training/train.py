@@ -253,6 +253,7 @@ class Several:
 def _several(several: Several, out: "Console", resume: bool) -> None:
     """Train each run in its own folder; with `resume`, finished runs are not repeated."""
     from patchword.recipes.run import Run
+    from patchword.recipes.run_folders.finished import was_finished
     from patchword.reports.plots.numbers import counted
     from patchword.studies.study import results
 
@@ -262,7 +263,8 @@ def _several(several: Several, out: "Console", resume: bool) -> None:
     out.print(f"{study.about} {counted(len(study.runs), 'run')}; {study.time}.", highlight=False, markup=False)
     try:
         for number, (label, recipe) in enumerate(study.runs.items(), 1):
-            done = (folder / label / "evaluation.json").is_file()
+            evaluated = (folder / label / "evaluation.json").is_file()
+            done = evaluated and was_finished(folder / label, recipe)  # a stopped run may be evaluated, too
             title = f"\n[bold]{number} of {len(study.runs)}: {label}[/bold]{' (done)' if done else ''}"
             out.print(title, highlight=False)
             if not (done and resume):

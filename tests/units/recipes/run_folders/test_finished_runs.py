@@ -104,6 +104,27 @@ def test_a_run_is_in_use_until_it_is_evaluated(tmp_path, monkeypatch):
     assert is_finished(folder)
 
 
+def test_a_finished_run_whose_result_was_removed_is_evaluated_again(tmp_path):
+    folder = tmp_path / "run"
+    train_recipe(RECIPE, folder, silent())
+    evaluation, weights = folder / "evaluation.json", (folder / "model.safetensors").read_bytes()
+    before = evaluation.read_text()
+    evaluation.unlink()
+    train_recipe(RECIPE, folder, silent(), resume=True)
+    assert evaluation.read_text() == before
+    assert (folder / "model.safetensors").read_bytes() == weights
+
+
+def test_better_weights_remove_the_evaluation_of_earlier_ones(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "evaluation.json").write_text("{}")  # e.g. of `patchword evaluate` while the run was stopped
+    assert train(RECIPE, folder, silent())
+    assert not (folder / "evaluation.json").exists()
+    with pytest.raises(UserError, match="is not finished"):
+        clean(folder)
+
+
 @pytest.mark.parametrize("call", [1, 2])
 def test_a_kill_while_checkpoints_are_removed_leaves_a_finished_run(done, monkeypatch, call):
     checkpoint = done / "checkpoints" / "epoch-00000-batch-0000005"
