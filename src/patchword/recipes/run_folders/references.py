@@ -1,5 +1,7 @@
 """Which runs were started from another run: their recipes have its path, e.g. as the model or the teacher."""
 
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,9 @@ from yaml import YAMLError
 
 from patchword.core.safe_yaml import parse_yaml
 from patchword.recipes.run_folders.listing import run_folders
+
+# of several teachers, files or sources of word vectors in one field; a name may contain these characters, too
+_SEPARATOR = re.compile(r"([,+])(?=/)")
 
 
 def runs_that_use(folder: Path, runs: Path) -> list[Path]:
@@ -33,7 +38,11 @@ def replaced_paths(values: Any, folder: Path, replace: Callable[[str], str]) -> 
         return {name: replaced_paths(value, folder, replace) for name, value in values.items()}
     if isinstance(values, list):
         return [replaced_paths(value, folder, replace) for value in values]
-    return replace(values) if isinstance(values, str) and _is_inside(values, folder) else values
+    if not isinstance(values, str):
+        return values
+    single = os.path.exists(values)  # noqa: PTH110  # Path.exists raises an error for a long text
+    parts = [values] if single else _SEPARATOR.split(values)
+    return "".join(replace(part) if _is_inside(part, folder) else part for part in parts)
 
 
 def _is_inside(text: str, folder: Path) -> bool:

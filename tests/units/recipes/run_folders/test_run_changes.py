@@ -7,11 +7,12 @@ import pytest
 
 from patchword.core import files
 from patchword.core.errors import UserError
+from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.run import Run
 from patchword.recipes.run_folders.changes import delete_run, rename_run
 from patchword.recipes.run_folders.listing import list_run_folders
-from patchword.recipes.run_folders.references import runs_that_use
+from patchword.recipes.run_folders.references import replaced_paths, runs_that_use
 from patchword.recipes.train import train
 from patchword.training.lock.lock import exclusive
 from support.material import copied_run, differing, everything_below, silent
@@ -94,6 +95,31 @@ def test_runs_that_start_from_a_renamed_run_get_its_new_path(run, trained):
     assert rename_run(run, "new") == [user]
     assert Run(user).recipe().model.name == str(run.with_name("new").absolute())
     assert (other / "recipe.yaml").read_text() == before
+
+
+@pytest.mark.parametrize("separator", [",", "+"])
+def test_a_run_among_several_in_one_field_gets_its_new_path(run, separator):
+    plus = run.with_name(f"run{separator}2")
+    plus.mkdir()
+    both = {
+        "about": "a text, " * 1000,
+        "teacher": f"{run}{separator}{run.with_name('second')}/model.safetensors",
+        "model": str(plus),
+    }
+    new = replaced_paths(both, run, lambda path: path.replace(str(run), "/new"))
+    assert new["teacher"] == f"/new{separator}{run.with_name('second')}/model.safetensors"
+    assert new["model"] == str(plus)
+    other = replaced_paths(both, run.with_name("second"), lambda path: "")
+    assert other["teacher"] == f"{run}{separator}"
+
+
+def test_a_student_of_several_teachers_gets_the_new_path_of_one(run, trained):
+    teachers = [str(copied_run(trained, run.with_name(name)).absolute()) for name in ("first", "second")]
+    user = copied_run(trained, run.with_name("user"))
+    recipe = find_recipe("fashion-mnist-distilled").with_values({"teacher": teachers})
+    (user / "recipe.yaml").write_text(recipe.to_yaml())
+    assert rename_run(run.with_name("second"), "new") == [user]
+    assert Run(user).recipe().teacher.name == f"{teachers[0]},{run.with_name('new').absolute()}"
 
 
 def test_a_rename_waits_for_runs_that_start_from_it(run, trained):
