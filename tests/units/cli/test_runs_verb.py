@@ -123,6 +123,35 @@ def test_delete_names_the_runs_that_start_from_it(command, runs, trained):
     assert "runs/tuned" in output
 
 
+def test_runs_that_are_deleted_together_need_no_note(command, runs):
+    copied_run(runs / "first", runs / "tuned", model={"name": str(Path("runs/first").absolute())})
+    code, output, _ = command(
+        "runs", "delete", "first", "tuned", "./runs/first", Path("runs/first").absolute(), "--yes"
+    )
+    assert (code, output.count("deleted ")) == (0, 2)
+    assert "its weights are named" not in output
+
+
+def test_a_name_that_could_be_two_runs_is_refused(command, runs, trained):
+    copied_run(trained, Path("first"))
+    code, _, complaint = command("runs", "delete", "first", "--yes")
+    assert (code, "first is the name of two runs: expected ./first or " in complaint) == (2, True)
+    assert command("runs", "delete", "./first", "--yes")[0] == 0
+    assert not Path("first").exists()
+    assert (runs / "first").is_dir()
+
+
+@pytest.mark.parametrize("name", [".", "../first"])
+def test_a_run_is_named_from_inside_its_folder(command, runs, monkeypatch, name):
+    place = (runs / "first").absolute()
+    monkeypatch.chdir(place)
+    code, _, complaint = command("runs", "delete", "", "--yes")
+    assert (code, "the name of a run is empty" in complaint) == (2, True)
+    assert command("runs", "clean", name)[0] == 0
+    assert command("runs", "delete", name, "--yes")[0] == 0
+    assert not place.exists()
+
+
 def test_rename_and_clean(command, runs):
     (runs / "first/report.html").write_text("first")
     code, output, _ = command("runs", "rename", "first", "baseline")

@@ -32,12 +32,13 @@ def delete(
     from patchword.recipes.run_folders.references import runs_that_use
     from patchword.training.lock.lock import check_unlocked
 
-    out, folders = console(), list(dict.fromkeys(run_folder(name, runs) for name in names))
+    chosen = {folder.absolute(): folder for folder in (run_folder(name, runs) for name in names)}
+    out, folders = console(), list(chosen.values())
     sizes = {folder: folder_bytes(folder) for folder in folders}
     for folder in folders:
         check_deletable(folder)
         check_unlocked(folder, RUNNING)
-        users = [str(user) for user in runs_that_use(folder, folder.absolute().parent) if user not in folders]
+        users = [str(user) for user in runs_that_use(folder, folder.absolute().parent) if user not in chosen]
         out.print(f"{folder}  {format_bytes(sizes[folder])}", highlight=False, markup=False)
         if users:
             note = f"  its weights are named in the recipe of {', '.join(users)}: an unfinished one cannot resume then"
