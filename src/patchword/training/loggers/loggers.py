@@ -37,7 +37,7 @@ def check_loggers(names: Sequence[str]) -> None:
     for name in names:
         try:
             import_module(LOGGERS[name].module)
-        except ImportError as error:
+        except Exception as error:  # an installation with parts that do not fit raises anything
             raise UserError(
                 f"the logger {name} cannot be used", got=str(error), hint=f"install it: {LOGGERS[name].install}"
             ) from None
@@ -85,6 +85,6 @@ NO_LOGGERS = RunLoggers([], print)
 def _has_tensorboard() -> bool:
     try:
         import_module(LOGGERS["tensorboard"].module)
-    except ImportError:
+    except Exception:  # e.g. a TypeError of another protobuf: a logger that no user asked for stops no run
         return False
     return True

@@ -104,6 +104,16 @@ def test_a_failing_logger_is_reported_once_and_the_run_goes_on(recorder, monkeyp
     assert not differing(Path("logged/model.safetensors"), Path("plain/model.safetensors"))
 
 
+def test_a_broken_tensorboard_stops_no_run(monkeypatch):
+    def fail(name: str) -> None:
+        raise TypeError("Descriptors cannot be created directly")
+
+    monkeypatch.setattr("patchword.training.loggers.loggers.import_module", fail)
+    assert RunLoggers.of([], print).loggers == []
+    with pytest.raises(UserError, match="the logger tensorboard cannot be used: got Descriptors"):
+        check_loggers(["tensorboard"])
+
+
 def test_a_slow_logger_is_not_waited_for(monkeypatch):
     release, said = threading.Event(), []
     slow = SimpleNamespace(start=lambda run: release.wait(30) and "", log=pytest.fail)
