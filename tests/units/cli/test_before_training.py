@@ -62,7 +62,7 @@ def test_a_learning_rate_is_found_drawn_and_told_how_to_use(command, monkeypatch
         assert image.width > image.height > 500
     rate = printed.partition("learning_rate=")[2].split()[0]
     assert 1e-5 < float(rate) < 1e-1
-    assert f"patchword train digits-vit {' '.join(TRAIN[2:])} learning_rate={float(rate):g}" in printed
+    assert f"patchword train digits-vit {' '.join(TRAIN[2:])} learning_rate={float(rate):g} --name mine" in printed
     assert "learning_rate=0.5" not in printed
 
 

@@ -47,14 +47,24 @@ def check_before_training(dry_run: bool, find_lr: bool, as_json: bool, several: 
 
 
 def before_training(
-    recipe: "Recipe", folder: Path, out: "Console", find_lr: bool, as_json: bool, words: Sequence[str]
+    recipe: "Recipe",
+    folder: Path,
+    out: "Console",
+    find_lr: bool,
+    as_json: bool,
+    words: Sequence[str],
+    place: Sequence[str] = (),
 ) -> None:
-    """Print the dry run of a recipe, or the learning rate that is found. words: the command that trains it"""
+    """Print the dry run of a recipe, or the learning rate that is found.
+
+    words: the command that trains it. place: its options for the folder of the run
+    """
     from rich.console import Console
 
     quiet = Console(quiet=True) if as_json else out
     if find_lr:
-        _print_ramp(_ramp(recipe, folder.name, quiet), out, as_json, words, recipe.batch_size)
+        fixed = [f"batch_size={recipe.batch_size}" if word == "batch_size=auto" else word for word in words]
+        _print_ramp(_ramp(recipe, folder.name, quiet), out, as_json, fixed, place)
         return
     from patchword.tuning import dry_run
 
@@ -77,7 +87,9 @@ def _ramp(recipe: "Recipe", name: str, console: "Console") -> "LearningRateRamp"
     return LearningRateRamp(**vars(found), name=name)
 
 
-def _print_ramp(ramp: "LearningRateRamp", out: "Console", as_json: bool, words: Sequence[str], batch_size: int) -> None:
+def _print_ramp(
+    ramp: "LearningRateRamp", out: "Console", as_json: bool, words: Sequence[str], place: Sequence[str]
+) -> None:
     figure = Path(f"{ramp.name}-learning-rate.png")
     ramp.save_figure(figure)
     if as_json:
@@ -85,12 +97,10 @@ def _print_ramp(ramp: "LearningRateRamp", out: "Console", as_json: bool, words: 
         return
     lines = [f"\n{ramp}", f"figure: {figure}"]
     if ramp.suggestion is not None:
-        number = f"batch_size={batch_size}"
-        fixed = [number if word == "batch_size=auto" else word for word in words]
-        kept = [word for word in fixed if not word.startswith("learning_rate=")]
+        kept = [word for word in words if not word.startswith("learning_rate=")]
         lines += [
             "It is a start for a comparison: the ramp sees the first steps only. To train with it:",
-            f"  {shlex.join([*kept, f'learning_rate={ramp.suggestion:g}'])}",
+            f"  {shlex.join([*kept, f'learning_rate={ramp.suggestion:g}', *place])}",
         ]
     for line in lines:
         out.print(line, highlight=False, markup=False)

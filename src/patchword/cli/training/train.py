@@ -178,7 +178,8 @@ def train(
     if not dry_run:  # which names the number among what was decided
         chosen = with_batch_size(chosen, folder, console(quiet=as_json or not is_main()), base.batch_size)
     if dry_run or find_lr:
-        before_training(chosen, folder, out, find_lr, as_json, again)
+        place = [*(("--name", name) if name else ()), *(("--runs", str(runs)) if runs != Path("runs") else ())]
+        before_training(chosen, folder, out, find_lr, as_json, again, place)
         return
     if resume and seeds is None:
         _explain_resume(recipe, folder, out)
