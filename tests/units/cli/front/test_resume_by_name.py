@@ -51,7 +51,7 @@ def test_a_run_is_resumed_by_its_name_or_folder(command, stopped, words):
     assert (run.recipe().seed, len(run.metrics())) == (3, 2)
     assert not Path("runs").exists()
     code, output, _ = command("train", *words, "--resume")
-    assert "elsewhere/mine is trained to its end (2 epochs" in output
+    assert "elsewhere/mine is finished: 2 epochs, test accuracy" in output
 
 
 def test_a_name_of_a_recipe_and_of_a_run_means_the_run(command, stopped):
