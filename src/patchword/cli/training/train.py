@@ -161,7 +161,10 @@ def train(
     if processes > 1 or rank_of() is not None:
         one_run_only(seeds is not None or recipe in STUDIES)
     if processes > 1 and rank_of() is None:
-        place = [*(("--name", name) if name else ()), "--runs", str(runs), *(("--resume",) if resume else ())]
+        place = ["--name", name] if name else []
+        if not resume:  # the folder has a name: the launcher restarts with --resume, by which RECIPE may mean a run
+            place = ["--name", recipe_and_folder(recipe, runs, name)[1].name]
+        place += ["--runs", str(runs), *(("--resume",) if resume else ())]
         words = [sys.executable, "-m", "patchword", "train", recipe, *changes, *place]
         raise typer.Exit(
             launch(words, processes, restarts, lambda text: out.print(text, highlight=False, markup=False))

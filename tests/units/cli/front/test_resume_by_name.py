@@ -9,7 +9,7 @@ import pytest
 import patchword
 from patchword.core.errors import UserError
 from patchword.recipes import train as recipe_train
-from support.material import QUICK
+from support.material import QUICK, copied_run
 
 SETTINGS = [*QUICK, "epochs=2", "seed=3"]
 
@@ -82,3 +82,15 @@ def test_python_resumes_by_name(stopped):
     assert len(patchword.train("mine", resume=True, quiet=True).metrics()) == 2
     with pytest.raises(UserError, match="no recipe is called 'mne'"):
         patchword.train("mne", resume=True)
+
+
+def test_processes_that_are_restarted_stay_in_their_folder(command, trained, monkeypatch):
+    copied_run(trained, Path("first/mine"))
+    launched: list[list[str]] = []
+    monkeypatch.setattr("patchword.cli.training.train.launch", lambda words, *_: launched.append(list(words)) or 0)
+    for more in ((), ("--resume",), ("--name", "other", "--resume")):
+        assert command("train", "first/mine", "--runs", "second", "--processes", 2, *more)[0] == 0
+    begun, resumed, named = (words[words.index("train") + 1 :] for words in launched)
+    assert begun == ["first/mine", "--name", "mine", "--runs", "second"]  # without --name, --resume means first/mine
+    assert resumed == ["first/mine", "--runs", "second", "--resume"]
+    assert named == ["first/mine", "--name", "other", "--runs", "second", "--resume"]
