@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 import patchword
+from patchword.cli.app import app
 from patchword.core.errors import UserError
 from support.material import TINY_MODEL, everything_below
 from support.tiny_texts import refusal
@@ -84,6 +86,13 @@ def test_a_learning_rate_as_json(command):
 )
 def test_options_that_do_not_go_together(command, words, message):
     assert message in refusal(command, *TRAIN, *words)
+
+
+def test_a_process_of_several_finds_no_learning_rate(monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)  # e.g. of torchrun
+    found = CliRunner().invoke(app, [*TRAIN, "--find-lr"])
+    assert "--find-lr looks at one run in one process" in str(found.exception)
 
 
 def test_a_study_has_no_dry_run(command):

@@ -157,8 +157,9 @@ def train(
         changes.append(f"loggers=[{', '.join(log)}]")
     if download:
         _fetch(recipe, changes, runs)
-    check_before_training(dry_run, find_lr, as_json, several=seeds is not None or recipe in STUDIES or processes > 1)
-    if processes > 1 or rank_of() is not None:
+    many = processes > 1 or rank_of() is not None
+    check_before_training(dry_run, find_lr, as_json, several=seeds is not None or recipe in STUDIES or many)
+    if many:
         one_run_only(seeds is not None or recipe in STUDIES)
     if processes > 1 and rank_of() is None:
         place = ["--name", name] if name else []
