@@ -25,11 +25,12 @@ def is_finished(folder: Path) -> bool:
 
 def was_finished(folder: Path, recipe: Recipe) -> bool:
     """Return whether a run, marked or not, has trained to its end, and is evaluated."""
-    return is_finished(folder) or (
-        (folder / "model.safetensors").is_file()
-        and (folder / "evaluation.json").is_file()
-        and _reached_its_end(RunFolder(folder), recipe)
-    )
+    return is_finished(folder) or (is_evaluated(folder) and _reached_its_end(RunFolder(folder), recipe))
+
+
+def is_evaluated(folder: Path) -> bool:
+    """Return whether a run has weights and their result; better weights remove the result of earlier ones."""
+    return (folder / "model.safetensors").is_file() and (folder / "evaluation.json").is_file()
 
 
 def mark_finished(folder: Path) -> None:

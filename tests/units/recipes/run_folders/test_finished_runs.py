@@ -224,6 +224,18 @@ def test_another_process_that_finishes_meanwhile_is_no_reason_to_start_again(tra
     assert is_finished(folder)
 
 
+def test_evaluated_weights_without_checkpoints_are_not_overwritten(done):
+    shutil.rmtree(done / "checkpoints")  # by hand, or it was copied without them
+    weights, metrics = (done / "model.safetensors").read_bytes(), (done / "metrics.jsonl").read_bytes()
+    with pytest.raises(UserError, match=rf"got none in .*\n.*patchword runs clean {done}"):
+        train(Run(done).recipe(), done, silent(), resume=True)
+    assert (done / "model.safetensors").read_bytes() == weights
+    assert (done / "metrics.jsonl").read_bytes() == metrics
+    clean(done)
+    assert train(Run(done).recipe(), done, silent(), resume=True)
+    assert (done / "model.safetensors").read_bytes() == weights
+
+
 def test_a_run_started_again_without_its_weights_is_not_finished(done):
     finish_folder(done, keep_checkpoints=False)
     recipe = Run(done).recipe()
