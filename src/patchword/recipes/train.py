@@ -186,7 +186,7 @@ def check_data(now: dict[str, Any], folder: Path) -> None:
 
 def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
     """Raise an error if the folder has another run, or cannot be written."""
-    if (folder / "recipe.yaml").is_file() and _has_results(folder):
+    if (folder / "recipe.yaml").is_file() and has_results(folder):
         before = read_recipe(folder / "recipe.yaml")
         if not resume:
             raise UserError(f"{folder} has a run already", hint="add --resume to resume it, or choose another --name")
@@ -202,7 +202,7 @@ def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
     check_writable(folder)
 
 
-def _has_results(folder: Path) -> bool:
+def has_results(folder: Path) -> bool:
     """Return False for a run that failed before it saved anything; it may be started again."""
     return (folder / "model.safetensors").is_file() or any((folder / "checkpoints").glob("*"))
 

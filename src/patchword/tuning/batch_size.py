@@ -13,6 +13,7 @@ from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.task import Task
+from patchword.recipes.train import has_results
 from patchword.training.guard.oom_retry import is_out_of_memory
 from patchword.training.parallel.rank import rank_of
 from patchword.tuning.batch_search import BatchSearch, BatchTrial, FoundBatch
@@ -92,9 +93,9 @@ def describe(recipe: Recipe, found: FoundBatch, usual: int) -> str:
 
 
 def _earlier(folder: Path) -> int:
-    """Return the number of an existing run; 0 if there is none."""
+    """Return the number of an existing run; 0 if there is none. One that failed before it saved anything is none."""
     for file in [folder / "recipe.yaml", *sorted(folder.glob("*/recipe.yaml"))]:
-        if file.is_file():
+        if file.is_file() and has_results(file.parent):
             return read_recipe(file).batch_size
     return 0
 

@@ -145,6 +145,16 @@ def test_a_run_has_the_number_and_a_resumed_one_keeps_it(command, found):
     assert differing(Path("runs/auto/model.safetensors"), Path("runs/number/model.safetensors")) == []
 
 
+def test_a_run_that_saved_nothing_does_not_decide_the_number(found, tmp_path):
+    large = find_recipe("digits-vit").with_settings([*TINY_MODEL, "batch_size=512", "device=cpu"])
+    (tmp_path / "recipe.yaml").write_text(large.to_yaml())  # e.g. of a run that did not fit into memory
+    auto = large.with_settings(["batch_size=auto"])
+    assert with_batch_size(auto, tmp_path, silent()).batch_size == 100
+    (tmp_path / "checkpoints/epoch-00000-batch-0000001").mkdir(parents=True)
+    assert with_batch_size(auto, tmp_path, silent()).batch_size == 512
+    assert len(found) == 1
+
+
 def test_all_seeds_have_one_number(command, found):
     assert command(*DIGITS, "batch_size=auto", "--name", "seeds", "--seeds", "2")[0] == 0
     assert command(*DIGITS, "batch_size=auto", "--name", "seeds", "--seeds", "3", "--resume")[0] == 0
