@@ -1,5 +1,6 @@
 """What a user reads: results at the end of a run, the help of verbs, the list of recipes, folders of several runs."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -116,7 +117,7 @@ def test_the_list_says_what_recipes_and_studies_need(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
     _, output, _ = command("recipes")
     lines = output.splitlines()
-    rows = {line.split()[0]: below for line, below in zip(lines, lines[1:], strict=False) if line.strip()}
+    rows = {line.split()[0]: below for line, below in itertools.pairwise(lines) if line.strip()}
     assert "needs train=FILE model=FOLDER" in rows["classify-text"]
     assert "needs train=FOLDER model=FOLDER" in rows["glue-rte"]
     assert "needs train=FOLDER model=FOLDER; 9 runs" in rows["glue"]
