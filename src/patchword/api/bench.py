@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 
 from patchword.benchmarking.images import Setting, bench_images, peers_of
@@ -18,6 +17,7 @@ from patchword.core.device import pick_device, pick_precision
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.recipes.schema.fields import check_device
+from patchword.training.console import run_console
 
 _BATCH = {"cpu": 8, "train": 128, "infer": 256}
 Log = Callable[[str], None]
@@ -125,7 +125,7 @@ def _lengths(texts: int, length: int | None, longest: int) -> Tensor:
 
 
 def _to_stderr() -> Log:
-    log = Console(stderr=True, soft_wrap=True, force_jupyter=False)
+    log = run_console(stderr=True, soft_wrap=True)
     return lambda text: log.print(text, style="dim", highlight=False, markup=False)
 
 

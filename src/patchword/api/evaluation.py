@@ -12,6 +12,7 @@ from patchword.recipes.run import Run as RecipesRun
 from patchword.recipes.schema.fields import check_device
 from patchword.reports import write_report
 from patchword.reports.run.kinds import result_lines
+from patchword.training.console import run_console
 
 
 def evaluate(run: RecipesRun | str | Path, *, device: str = "auto", **fields: object) -> EvaluationResult:
@@ -33,7 +34,7 @@ def evaluate(run: RecipesRun | str | Path, *, device: str = "auto", **fields: ob
     if fields:
         result = recipes_evaluation.evaluated(found, recipe.with_values(fields), device)
     else:
-        result = finish(found, Console(quiet=True, force_jupyter=False), device)
+        result = finish(found, run_console(quiet=True), device)
     return result_of(recipe.kind, result.summary())
 
 

@@ -26,6 +26,7 @@ from patchword.recipes.train import Supervision
 from patchword.recipes.train import train as train_weights
 from patchword.reports.plots.numbers import counted, measured, named
 from patchword.studies import STUDIES, find_recipe
+from patchword.training.console import run_console
 from patchword.training.lock.lock import exclusive
 from patchword.training.loggers.loggers import NO_LOGGERS, RunLoggers, check_loggers
 from patchword.training.parallel.rank import is_main
@@ -66,8 +67,7 @@ def train(
     refuse_study(recipe)
     base, folder = recipe_and_folder(recipe, Path(runs), name, resume)
     chosen = base.with_values(fields)
-    # rich's own output of notebooks needs ipywidgets for progress bars; plain lines need nothing.
-    console = Console(quiet=quiet or not is_main(), soft_wrap=True, force_jupyter=False)
+    console = run_console(quiet=quiet or not is_main(), soft_wrap=True)
     print_duration(base, chosen, folder, console)
     if download:
         fetch_all(model_names(chosen))

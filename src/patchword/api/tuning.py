@@ -14,6 +14,7 @@ from patchword.recipes.model_choice import model_names
 from patchword.recipes.schema.recipe import Recipe
 from patchword.reports.plots.learning_rate import learning_rate_figure
 from patchword.reports.plots.page import embedded
+from patchword.training.console import run_console
 from patchword.tuning import dry_run as dry_runs
 from patchword.tuning import lr_finder
 from patchword.tuning.batch_size import with_batch_size
@@ -108,4 +109,4 @@ def _chosen(recipe: str | PathLike[str], fields: dict[str, object], download: bo
 
 
 def _console(quiet: bool) -> Console:
-    return Console(quiet=quiet, soft_wrap=True, force_jupyter=False)
+    return run_console(quiet=quiet, soft_wrap=True)

@@ -14,6 +14,8 @@ FAULTS = "data-faults.txt"  # in the current folder
 
 def main() -> None:
     """Run the `patchword` command."""
+    if not sys.stdout.isatty():  # FORCE_COLOR, which notebooks and CI set, asks for colours, not for animations
+        os.environ.setdefault("TTY_INTERACTIVE", "0")
     try:
         _run()
     except SystemExit as ended:

@@ -52,7 +52,7 @@ class RunLog:
         kept = [record for record in read_metrics(self.folder / "metrics.jsonl") if record["epoch"] <= state.epoch]
         write_text(self.folder / "metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
         self.began = self.shown = time.monotonic()
-        if self.console.is_terminal:
+        if self.console.is_interactive:
             self.bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(self._bar_width()),

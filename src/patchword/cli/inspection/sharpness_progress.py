@@ -47,7 +47,7 @@ def progress_bars() -> Iterator[ProgressBars]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:
             yield ProgressBars(bar)
     except torch.OutOfMemoryError:
         raise UserError(

@@ -121,7 +121,7 @@ def draw(sizes: "Sizes", folder: Path, out: "Console") -> None:
     device, every = pick_device("auto"), [sizes.at(side) for side in sides_around(sizes)]
     layers = [(kind, one) for kind in KINDS for one in every]
     out.print(f"\nmeasuring {len(layers)} layers takes about a minute on a CPU", highlight=False)
-    bar = track(layers, "measuring", console=out, transient=True, disable=not out.is_terminal)
+    bar = track(layers, "measuring", console=out, transient=True, disable=not out.is_interactive)
     seconds = {(kind.name, one.height): measured(kind, one, device) for kind, one in bar}
     curves = [
         Curve(

@@ -38,7 +38,7 @@ def measured(rows: Sequence[Line], jobs: Sequence["Job"], rates: "Rates", out: "
             for index, job in enumerate(jobs):
                 left = f"{_minutes(_left(jobs[index:], rates))} left"
                 bar.update(task, description=done[job.row].model, completed=index, left=left)
-                if index == 1 and not out.is_terminal:
+                if index == 1 and not out.is_interactive:
                     out.print(left, highlight=False)
                 done[job.row] = _one(done[job.row], job, rates, out)
         except KeyboardInterrupt:
@@ -68,7 +68,7 @@ def _bar(out: "Console") -> "Progress":
 
     count, left = TextColumn("{task.completed}/{task.total}"), TextColumn("{task.fields[left]}")
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), left)
-    return Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+    return Progress(*columns, console=out, transient=True, disable=not out.is_interactive)
 
 
 def _minutes(seconds: float) -> str:

@@ -133,7 +133,7 @@ def progress(total: int, what: str = "texts") -> "Iterator[Callable[[float], Non
     console = Console(stderr=True)
     count = TextColumn("{task.completed:,.0f}/{task.total:,} " + what)
     columns = (BarColumn(), count, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:
         task = bar.add_task("", total=total)
         yield lambda done: bar.advance(task, done)
 

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rich.console import Console
-
 from patchword.layers.model import Model
 from patchword.recipes.elmo.recipe import ElmoRecipe
 from patchword.recipes.elmo.task import ElmoTask, build_task, judge
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.schema.recipe import ModelChoice
+from patchword.training.console import run_console
 
 
 @dataclass(frozen=True)
@@ -31,5 +30,5 @@ def evaluate_elmo(run: RunFolder, recipe: ElmoRecipe, device: str) -> ElmoEvalua
     """Evaluate on the held-out sentences, which are never trained on."""
     run.model()  # raises an error with a hint if there are no weights yet
     own = {"device": device, "model": ModelChoice(name=str(run.folder))}  # its initial weights may have been deleted
-    task = build_task(recipe.model_copy(update=own), Console(quiet=True, force_jupyter=False))
+    task = build_task(recipe.model_copy(update=own), run_console(quiet=True))
     return ElmoEvaluation(task.model.eval(), judge(task.model, task.held), task)

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rich.console import Console
-
 from patchword.layers.model import Model
 from patchword.recipes.pretraining.recipe import PretrainingRecipe
 from patchword.recipes.pretraining.task import PretrainingTask, build_task, judge
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.text.model import as_text
+from patchword.training.console import run_console
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,6 @@ def evaluate_pretraining(run: RunFolder, recipe: PretrainingRecipe, device: str)
     own = own.model_copy(
         update={"model": ModelChoice(name=str(run.folder))}
     )  # its initial weights may have been deleted
-    task = build_task(own, Console(quiet=True, force_jupyter=False))
+    task = build_task(own, run_console(quiet=True))
     model = as_text(run.model().to(task.device), str(run.folder))
     return PretrainingEvaluation(model, judge(model, task.held), task)

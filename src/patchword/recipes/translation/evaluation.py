@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rich.console import Console
-
 from patchword.core.device import pick_device
 from patchword.layers import Translator
 from patchword.objectives.metrics.bleu import Bleu, bleu, require_sacrebleu
@@ -15,6 +13,7 @@ from patchword.recipes.translation.recipe import TranslationRecipe
 from patchword.recipes.translation.run import open_translator
 from patchword.recipes.translation.search import Search, in_words, translated
 from patchword.recipes.translation.task import judged
+from patchword.training.console import run_console
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def evaluate_translation(run: RunFolder, recipe: TranslationRecipe, device: str 
     model, languages = model.to(pick_device(device)), Languages(source, target)
     pairs, part = _pairs(recipe, languages, int(model.card.config["max_length"]))
     search = Search(recipe.beam, recipe.penalty)
-    with Console(stderr=True, force_jupyter=False).status(f"translating {len(pairs):,} texts"):
+    with run_console(stderr=True).status(f"translating {len(pairs):,} texts"):
         written = in_words(languages, translated(model, languages, pairs.source, search))
     loss, accuracy = judged(model, languages, pairs)
     found = bleu(written, pairs.texts.second, recipe.bleu)

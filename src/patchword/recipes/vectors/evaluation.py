@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from rich.console import Console
-
 from patchword.core.device import pick_device
 from patchword.layers import FrozenVectorModel
 from patchword.objectives.metrics.classification import Scores
@@ -19,6 +17,7 @@ from patchword.recipes.vectors.recipe import OverVectorsRecipe
 from patchword.recipes.vectors.sets import all_words, read_words, text_set
 from patchword.recipes.vectors.sources_models import open_sources
 from patchword.recipes.vectors.task import bank_of, judge
+from patchword.training.console import run_console
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def evaluate_over_vectors(run: RunFolder, recipe: OverVectorsRecipe, device: str
     spec.check(Path(recipe.test), rows, labels)
     read, sources = read_words(recipe, rows), open_sources(recipe.vectors, target)
     texts = text_set(spec, read, labels, part)
-    bank = bank_of(recipe, sources, all_words(read), target, Console(quiet=True, force_jupyter=False))
+    bank = bank_of(recipe, sources, all_words(read), target, run_console(quiet=True))
     judged = judge(model, bank, texts)
     scores = texts.scores(judged) if isinstance(texts, ClassSet) else None
     names = tuple(source.name for source in sources)
