@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchword.core.errors import UserError
+from patchword.core.errors import UserError, nearest
 from patchword.core.files import read_json
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.segmentation.segmenter import Segmenter
@@ -23,6 +23,11 @@ def resume_command(folder: Path) -> str:
     return shlex.join(str(word) for word in ["patchword", "train", folder / "recipe.yaml", *place, *together])
 
 
+def _run_names(folder: Path) -> list[str]:
+    """Return the names of the runs inside a folder."""
+    return sorted(path.parent.name for path in folder.glob("*/recipe.yaml"))
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The folder of a run."""
@@ -31,8 +36,9 @@ class RunFolder:
 
     def __post_init__(self) -> None:
         if not (self.folder / "recipe.yaml").is_file():
-            runs = sorted(path.parent.name for path in self.folder.parent.glob("*/recipe.yaml"))
-            hint = f"runs here: {', '.join(runs)}" if runs else "`patchword train RECIPE` makes one"
+            name, above = self.folder.name, self.folder.parent
+            runs = _run_names(above) or (_run_names(Path("runs")) if above == Path() else [])
+            hint = nearest(name, runs) if runs else "`patchword train RECIPE` makes one"
             raise UserError(f"{self.folder} is not a run", expected="a folder with recipe.yaml", hint=hint)
 
     def __fspath__(self) -> str:

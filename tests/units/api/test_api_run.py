@@ -21,8 +21,11 @@ def run(trained, tmp_path, monkeypatch):
 def test_a_run_is_opened_by_its_folder_or_its_name(run):
     assert patchword.Run("mine") == patchword.Run("runs/mine")
     assert repr(patchword.Run("mine")) == "Run('runs/mine')"
-    with pytest.raises(UserError, match="nothing is not a run"):
+    with pytest.raises(UserError, match="nothing is not a run") as caught:
         patchword.Run("nothing")
+    assert "known: mine" in str(caught.value)
+    with pytest.raises(UserError, match="did you mean 'mine'"):
+        patchword.Run("mime")
     with pytest.raises(UserError, match="runs holds 1 runs"):
         patchword.Run("runs")
 
