@@ -47,13 +47,14 @@ class Fault:
 
 
 class DataError(UserError):
-    """All faults of some data. `faults` has every one; the message lists the first of each kind."""
+    """All faults of some data. `faults` has every one; the message lists the first of each kind, then the doubts."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[Fault], doubts: Sequence[Fault] = ()) -> None:
         self.faults = tuple(faults)
         kinds = len({fault.kind for fault in faults})
-        what = f"{len(faults):,} faults in the data{f', of {kinds} kinds' if kinds > 1 else ''}"
-        super().__init__(what, hint="\n".join(fault_lines(faults)))
+        count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
+        what = f"{count} in the data{f', of {kinds} kinds' if kinds > 1 else ''}"
+        super().__init__(what, hint="\n".join([*fault_lines(faults), *note_lines(doubts)]))
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,15 @@ class FaultReport:
             return None
 
     def finish(self) -> None:
-        """Raise the collected faults, if there are any, with the skipped samples; a single one is raised as it is."""
+        """Raise the collected faults, if there are any, with the skipped samples and the warnings.
+
+        A single fault without a warning is raised as it is.
+        """
         if not self.faults:
             return
-        if len(self.faults + self.skipped) == 1:
+        if len(self.faults + self.skipped + self.doubts) == 1:
             raise self.faults[0].error
-        raise DataError(self.faults + self.skipped)
+        raise DataError(self.faults + self.skipped, self.doubts)
 
 
 _current: ContextVar[FaultReport | None] = ContextVar("report", default=None)
@@ -175,6 +179,11 @@ def fault_lines(faults: Iterable[Fault], most: int | None = SHOWN) -> list[str]:
         hints = [fault.hint for fault in same if fault.hint]
         lines += [f"  -> {hints[0]}"] if hints else []
     return lines
+
+
+def note_lines(doubts: Iterable[Fault], most: int | None = SHOWN) -> list[str]:
+    """Format warnings as `fault_lines` does; each kind begins with "note:"."""
+    return [line if line.startswith(" ") else f"note: {line}" for line in fault_lines(doubts, most)]
 
 
 def _kind(what: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from patchword.data.faults import Fault, FaultReport, fault_lines
+from patchword.data.faults import Fault, FaultReport, note_lines
 from patchword.data.skipping import skipped_lines
 
 SHOWN = 3  # of each kind
@@ -18,5 +18,5 @@ def print_report(report: FaultReport, console: Console) -> None:
 
 
 def print_notes(doubts: Sequence[Fault], console: Console, most: int | None = SHOWN) -> None:
-    for line in fault_lines(doubts, most):
-        console.print(line if line.startswith(" ") else f"note: {line}", highlight=False, markup=False)
+    for line in note_lines(doubts, most):
+        console.print(line, highlight=False, markup=False)

@@ -58,6 +58,12 @@ def test_a_report_gathers_all_and_one_fault_stays_as_it_is():
     assert [fault.kind for fault in caught.value.faults] == ["empty", "empty", "the end"]
 
 
+def fault_and_warning():
+    with collect_faults():
+        warn("an image in two classes", "b.png is a.png")
+        report_fault(UserError("c.png is truncated"), "a broken image")
+
+
 def several():
     with collect_faults():
         report_fault(UserError("a.csv, line 2: empty"))
@@ -71,6 +77,14 @@ def test_doubts_stop_nothing_and_reports_inside_reports_are_one():
         warn("odd", "here")
         assert inner is outer
     assert [fault.line for fault in outer.doubts] == ["here"]
+
+
+def test_warnings_are_shown_with_the_faults():
+    with pytest.raises(DataError) as caught:
+        fault_and_warning()
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "1 fault in the data"
+    assert lines[-2:] == ["note: an image in two classes (1):", "  b.png is a.png"]
 
 
 def test_a_message_shows_twenty_of_a_kind_and_counts_the_others():
