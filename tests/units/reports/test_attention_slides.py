@@ -66,6 +66,15 @@ def test_the_query_is_marked_on_the_image_and_on_every_map(at, from_token):
         assert place == expected
 
 
+def test_the_mark_of_cls_leaves_room_for_the_titles():
+    figure = figure_of(image_attention(from_token=True), "rollout")
+    figure.canvas.draw()
+    titles_end = min(text.get_window_extent().y0 for text in figure.texts)
+    drawn_marks = [mark for axes in figure.axes for mark in marks(axes)]
+    assert len(drawn_marks) == 2
+    assert max(mark.get_window_extent().y1 for mark in drawn_marks) < titles_end
+
+
 def test_one_head_names_model_layer_head_and_prediction():
     figure = figure_of(image_attention(heads=1, layers=1, at=(0, 7)))
     assert titles(figure).startswith("vit-mini, layer 1, head 1: attention from")

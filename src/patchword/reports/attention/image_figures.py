@@ -21,6 +21,7 @@ from patchword.reports.plots.shading import scale
 from patchword.reports.plots.slide import HEADING, HEIGHT, MARGIN, NOTE, TOP, WIDTH, Box, Slide
 
 _IMAGE, _BAR = 3.0, 1.35  # inches: the image beside a sheet; the colour bar with its label
+_SMALL_SQUARE = 0.05  # of [CLS] above a large image, of its side: it leaves room for the title
 _BELOW = HEIGHT - TOP - 0.75  # inches below the titles
 
 
@@ -110,19 +111,19 @@ def _beside(
     slide = Slide(f"{look.model}{between}{title}{_averaged(look)}", f"{_predicted(look)}{largest}{blue}")
     side = (WIDTH - 2 * MARGIN - _BAR - 0.5) / 2
     cell = layer.cell if layer else look.cell
-    _image(slide, look, (MARGIN, TOP + 0.2, side, _BELOW - 0.3), cell if asks else None)
+    _image(slide, look, (MARGIN, TOP + 0.2, side, _BELOW - 0.3), cell if asks else None, _SMALL_SQUARE)
     axes = slide.area((MARGIN + side + 0.5, TOP + 0.2, side, _BELOW - 0.3))
     axes.imshow(over(look.pixels, weights, cell), interpolation="nearest")
     axes.set_xlabel(what, size=HEADING)
     _bare(axes)
     if asks:
-        _mark(look, layer.from_token if layer else look.layers[-1].from_token).draw(axes, cell)
+        _mark(look, layer.from_token if layer else look.layers[-1].from_token, _SMALL_SQUARE).draw(axes, cell)
     _scale(slide, what)
     return slide
 
 
-def _image(slide: Slide, look: ImageAttention, box: Box, cell: Cell | None) -> None:
-    """Draw the image as it is, with the query marked if `cell`, the size of its patch, is given."""
+def _image(slide: Slide, look: ImageAttention, box: Box, cell: Cell | None, square: float = 0.09) -> None:
+    """Draw the image as it is, with the query marked if `cell`, the size of its patch, is given. square: of [CLS]"""
     height, width = look.pixels.shape[-2:]
     axes = slide.area(box)
     axes.imshow(plain(look.pixels), interpolation="nearest")
@@ -130,15 +131,17 @@ def _image(slide: Slide, look: ImageAttention, box: Box, cell: Cell | None) -> N
     _bare(axes)
     if cell is None:
         return
-    mark = _mark(look, look.layers[-1].from_token)
+    mark = _mark(look, look.layers[-1].from_token, square)
     mark.draw(axes, cell)
     if mark.at is None and mark.has_token:
-        axes.annotate("[CLS]", (0.12, 1.025), xycoords="axes fraction", size=HEADING, color=QUERY, va="bottom")
+        axes.annotate(
+            "[CLS]", (square + 0.03, 1 + 0.2 * square), xycoords="axes fraction", size=HEADING, color=QUERY, va="bottom"
+        )
 
 
-def _mark(look: ImageAttention, has_token: bool) -> QueryMark:
+def _mark(look: ImageAttention, has_token: bool, square: float = 0.09) -> QueryMark:
     height, width = look.pixels.shape[-2:]
-    return QueryMark((height, width), look.at, has_token)
+    return QueryMark((height, width), look.at, has_token, square)
 
 
 def _bare(axes: Axes) -> None:

@@ -13,11 +13,12 @@ Sides = tuple[int, int]
 class QueryMark:
     """Draws the mark of one query. sides: height and width of the image. at: column and row of the query pixel.
 
-    has_token: whether the query is [CLS], which has no place in the image: its square is above the corner
+    has_token: whether the query is [CLS], which has no place in the image: its square is above the corner. square: the
+    side of this square, as a fraction of the longer side of the image
     """
 
-    def __init__(self, sides: Sides, at: tuple[int, int] | None, has_token: bool) -> None:
-        self.sides, self.at, self.has_token = sides, at, has_token
+    def __init__(self, sides: Sides, at: tuple[int, int] | None, has_token: bool, square: float = 0.09) -> None:
+        self.sides, self.at, self.has_token, self.square = sides, at, has_token, square
 
     def draw(self, axes: Axes, cell: Cell, corner: tuple[float, float] = (-0.5, -0.5), scale: float = 1.0) -> None:
         """Draw the mark on a panel. corner: its left and top. scale: units of the axes per pixel of the image."""
@@ -27,7 +28,7 @@ class QueryMark:
             left, top = (part // size * size for part, size in zip(self.at, (cell[1], cell[0]), strict=True))
             wide, high = min(cell[1], width - left), min(cell[0], height - top)
         elif self.has_token:
-            wide = high = 0.09 * max(self.sides)
+            wide = high = self.square * max(self.sides)
             top = -1.2 * high
         place = (corner[0] + scale * left, corner[1] + scale * top)
         filled = self.at is None and self.has_token
