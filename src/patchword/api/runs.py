@@ -1,10 +1,10 @@
 """list_runs and compare_runs: the runs of a folder, and several runs side by side, as tables that a notebook shows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchword.api.run import find_folder
-from patchword.api.tables import html_table
+from patchword.api.tables import html_table, text_table
 from patchword.core.disk_space import format_bytes
 from patchword.core.errors import UserError
 from patchword.core.files import write_text
@@ -25,7 +25,7 @@ class RunList(list[RunSummary]):
     """
 
     def __repr__(self) -> str:
-        return "\n".join(f"{run.name}: {run.position()}" for run in self) or "no runs"
+        return text_table([_COLUMNS, *map(_cells, self)]) if self else "no runs"
 
     def _repr_html_(self) -> str:
         return html_table(_COLUMNS, [_cells(run) for run in self])
@@ -38,7 +38,10 @@ class RunComparison:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     not_comparable: tuple[str, ...]
-    html: str
+    html: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join([text_table([self.columns, *self.rows]), *self.not_comparable])
 
     def write(self, file: str | Path) -> Path:
         """Write the page with the table and the learning curves; it needs no other file and no network."""

@@ -1,6 +1,6 @@
 """Tables that a notebook shows as HTML and a terminal as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 
@@ -15,10 +15,7 @@ class Table(list[dict[str, float]]):
         return list(dict.fromkeys(name for row in self for name in row))
 
     def __repr__(self) -> str:
-        rows = [self.columns(), *self._cells()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-        return "\n".join(lines) if self else "no rows"
+        return text_table([self.columns(), *self._cells()], str.rjust) if self else "no rows"
 
     def _repr_html_(self) -> str:
         return html_table(self.columns(), self._cells())
@@ -30,6 +27,13 @@ class Table(list[dict[str, float]]):
 def format_cell(value: float) -> str:
     """Return a number with at most four significant digits; whole numbers in full."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def text_table(rows: Sequence[Sequence[str]], align: Callable[[str, int], str] = str.ljust) -> str:
+    """Return rows as lines of text with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(align(cell, width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(lines)
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -168,12 +168,17 @@ def test_rename_and_clean(command, runs):
 def test_from_python(runs):
     found = patchword.list_runs()
     assert [run.name for run in found] == ["first", "longer", "second"]
-    assert "longer: stopped at epoch 1 of 3" in repr(found)
+    header, _, longer, _ = repr(found).splitlines()
+    assert header.split()[:4] == ["run", "kind", "model", "state"]
+    assert longer.startswith("longer")
+    assert "stopped at epoch 1 of 3" in longer
     assert "<td>stopped at epoch 1 of 3</td>" in found._repr_html_()
     both = patchword.compare_runs("first", patchword.Run("longer"))
     assert both.columns == ("", "first", "longer")
     assert both.write("page.html").read_text() == both.html
     assert any("Not finished" in note for note in both.not_comparable)
+    assert all(note in str(both) for note in both.not_comparable)
+    assert "<" not in repr(both)  # the page is long
     with pytest.raises(UserError, match="two or more runs"):
         patchword.compare_runs("first")
 
