@@ -10,6 +10,7 @@ from patchword.core.errors import UserError, nearest
 
 PREFIX = "zoo:"
 PACKAGE = "patchword_zoo"
+INSTALL = "pip install patchword-zoo (in a clone: pip install ./packages/zoo)"
 CARD = "card.json"
 OWN = Path(__file__).parent / "models"
 
@@ -43,7 +44,7 @@ def entry_folder(source: str) -> Path:
         return known[name]
     listed = ", ".join(f"{PREFIX}{one}" for one in known) or "no models"
     if not is_installed():
-        hint = f"pip install patchword-zoo\nwithout it there are: {listed}"
+        hint = f"{INSTALL}\nwithout it there are: {listed}"
         raise UserError(f"{PREFIX}{name} is not installed", expected="the package patchword-zoo", hint=hint)
     hint = f"{nearest(name, known)} (`patchword models --zoo` lists all)"
     raise UserError(f"the zoo has no model {name!r}", expected=f"one of {listed}", hint=hint)

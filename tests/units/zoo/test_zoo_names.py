@@ -87,6 +87,14 @@ def test_the_card_of_one_model_is_printed_as_its_page(entry, command):
     assert (code, printed) == (0, f"# tiny\n\nIts page.\n\n{entry}\n")
 
 
+def test_an_empty_zoo_says_how_to_install_it(monkeypatch, tmp_path, command):
+    monkeypatch.setattr(entries, "homes", lambda: (tmp_path,))
+    code, _, complaint = command("models", "--zoo")
+    assert code == 2
+    assert "no model of the zoo is installed" in complaint
+    assert "pip install ./packages/zoo" in complaint
+
+
 def test_a_pattern_without_a_match_is_an_error(entry, command):
     code, _, complaint = command("models", "--zoo", "x*")
     assert code == 2

@@ -18,15 +18,17 @@ def print_zoo(pattern: str, as_json: bool) -> None:
     """Print the models of the zoo whose names match a shell pattern; of one model, its card."""
     from patchword.core.errors import UserError
     from patchword.zoo.card import read_card
-    from patchword.zoo.entries import PREFIX, entries, is_installed
+    from patchword.zoo.entries import INSTALL, PREFIX, entries, is_installed
 
     name = pattern.removeprefix(PREFIX)
     found = {one: folder for one, folder in entries().items() if fnmatch(one, name)}
-    missing = "" if is_installed() else "the other models are in a package of their own: pip install patchword-zoo"
+    missing = "" if is_installed() else f"the other models are in a package of their own: {INSTALL}"
     if as_json:
         cards = [asdict(read_card(folder)) for folder in found.values()]
         typer.echo(json.dumps(cards, indent=2, ensure_ascii=False))
         return
+    if not entries():
+        raise UserError("no model of the zoo is installed", expected="the package patchword-zoo", hint=INSTALL)
     if not found:
         hint = missing or "`patchword models --zoo` lists all"
         raise UserError(f"no model of the zoo matches {pattern!r}", hint=hint)
