@@ -55,6 +55,16 @@ def test_the_result_of_two_classes_has_no_number_twice_and_names_the_positive_cl
     assert all(re.search(r": -?\d\.\d{4}$", line) for line in (lines[5], *lines[7:9]))
 
 
+def test_the_weights_and_the_device_are_named_before_training(command):
+    _, output, _ = command(*train("classify-text", "train=a.csv", "--name", "first"))
+    assert re.search(r"^model    bert-tiny, [\d,]+ parameters$", output, re.MULTILINE)
+    assert "weights  random: training starts from scratch\n" in output
+    assert "device   cpu, float32\n" in output
+    words = ("model=runs/first", "train=a.csv", "epochs=1", "device=cpu", "--name", "second")
+    _, output, _ = command("train", "classify-text", *words)
+    assert re.search(r"^weights  .*runs/first$", output, re.MULTILINE)
+
+
 def test_shares_of_tags_are_percents_and_correlations_are_numbers(command):
     _, output, _ = command(*train("tag", "train=a.conll", "test=a.conll"))
     assert [line.partition(":")[0] for line in results(output)[1:]] == [

@@ -24,6 +24,7 @@ from patchword.recipes.text.checks import check_settings, checked_parts, doubts
 from patchword.recipes.text.inference.outputs import Outputs, packed_outputs
 from patchword.recipes.text.model import batch_format, check_length, open_text_model
 from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.summary import print_model
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.sets import Judged, SpanSet, TextSet
 from patchword.recipes.text.tasks.spec import Labels, TextTaskSpec
@@ -118,6 +119,7 @@ def build_task(recipe: TextRecipe, console: Console) -> TextTask:
         train = spec.texts(tokenizer, parts.train, parts.labels, Path(recipe.train).name)
         held = spec.texts(tokenizer, parts.validation, parts.labels, "validation")
     model.card = replace(model.card, labels=parts.labels)
+    print_model(recipe, model, device, console)
     print_summary(train, spec, console, len(report.skipped))
     print_report(report, console)
     form = batch_format(recipe.packed, tokenizer, device)
