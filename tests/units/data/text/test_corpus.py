@@ -187,3 +187,11 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path):
     write(path, "One.\nTwo.\n")
     with pytest.raises(UserError, match="changed while it was read"):
         check_unchanged(sources)
+
+
+def test_a_table_is_no_corpus(tmp_path):
+    table = tmp_path / "reviews.csv"
+    table.write_text("text,label\na good film,good\n")
+    with pytest.raises(UserError, match=r"reviews\.csv is a table: expected text or JSON lines"):
+        document_format(table)
+    assert document_format(table, "line") == "line"

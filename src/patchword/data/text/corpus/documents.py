@@ -94,7 +94,7 @@ def document_format(path: Path, documents: str = "auto") -> DocumentFormat:
 
     JSON lines are detected by the name (.jsonl, .ndjson) or the first record, <doc> blocks by the first line. Markdown
     and text with wrapped lines is one document per file. In other text, blank lines separate documents; without blank
-    lines each line is a document.
+    lines each line is a document. A CSV file is refused: its header, labels and commas are no text.
     """
     if documents not in ("auto", *get_args(DocumentFormat)):
         raise UserError(
@@ -102,6 +102,9 @@ def document_format(path: Path, documents: str = "auto") -> DocumentFormat:
         )
     if path.suffix.lower() in _JSON:
         return "jsonl"
+    if documents == "auto" and path.suffix.lower() == ".csv":
+        hint = "save its column of texts as a .txt file, one text per line, or as .jsonl with the field text"
+        raise UserError(f"{path} is a table", expected="text or JSON lines", hint=hint)
     return _detect_format(path) if documents == "auto" else cast(DocumentFormat, documents)
 
 
