@@ -81,6 +81,14 @@ def test_the_models_are_listed(entry, command):
     assert json.loads(command("models", "--zoo", "zoo:tiny", "--json")[1])[0]["sample"]["licence"] == "MIT"
 
 
+def test_the_list_fits_80_columns(home, command, monkeypatch):
+    write_card_file(home / "language-model", task="the next word of a text, in English and in three other languages")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = command("models", "--zoo")[1].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("zoo:language-model " in line for line in lines)
+
+
 def test_the_card_of_one_model_is_printed_as_its_page(entry, command):
     (entry / "README.md").write_text("# tiny\n\nIts page.\n")
     code, printed, _ = command("models", "--zoo", "zoo:tiny")

@@ -39,16 +39,19 @@ def print_zoo(pattern: str, as_json: bool) -> None:
 
 
 def _print_table(cards: "Sequence[ZooCard]", missing: str) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from patchword.core.disk_space import format_bytes
     from patchword.zoo.entries import PREFIX
 
     caption = f"`patchword models --zoo NAME` prints the card of one. {missing}".strip()
-    table = Table(caption=caption, caption_justify="left")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for title in ("model", "task", "score", "size", "licence"):
-        table.add_column(title, justify="right" if title == "size" else "left")
+        table.add_column(title, justify="right" if title == "size" else "left", no_wrap=title in ("model", "size"))
     for card in cards:
         score = f"{card.score.text()} ({card.score.part})"
         table.add_row(f"{PREFIX}{card.name}", card.task, score, format_bytes(card.size), card.licence)
-    console(100).print(table)
+    out = console(80)
+    out.print(table)
+    out.print(caption, highlight=False, markup=False)
