@@ -46,9 +46,11 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 def machine(device: torch.device) -> dict[str, Any]:
     """Describe the machine and the versions, for the report of a run."""
+    threads = torch.get_num_threads()
+    using = "1 thread" if threads == 1 else f"{threads} threads"
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "processor": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+        "processor": f"{platform.machine()}, {os.cpu_count()} cores, {using}",
         "system": platform.system(),
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -143,7 +143,7 @@ def show(
     as_json: Json = False,
     runs: Runs = Path("runs"),
 ) -> None:
-    """Show one run: its state, settings, results, files, and the commands that use it.
+    """Show one run: its state, results, time and size, its settings and report, and the commands that go on with it.
 
     Example:
 
@@ -198,6 +198,7 @@ def _facts(run: "RunSummary") -> list[tuple[str, str]]:
         ("size", f"{format_bytes(run.bytes)}, of which checkpoints {format_bytes(checkpoints)}"),
         ("report", str(run.folder / "report.html") if (run.folder / "report.html").is_file() else ""),
         ("resume", resume_command(run.folder) if run.state == "stopped" else ""),
+        ("settings", str(run.folder / "recipe.yaml")),
         ("evaluate again", f"patchword evaluate {place}" if finished else ""),
         ("free the space", f"patchword runs clean {place}" if finished and checkpoints else ""),
     ]
