@@ -78,8 +78,9 @@ def test_a_learning_rate_as_json(command):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--dry-run", "--find-lr"), "two questions: expected one of them"),
+        (("--dry-run", "--find-lr"), "cannot be combined: expected one of them"),
         (("--json",), "--json prints the result of --dry-run or --find-lr"),
+        (("--dry-run", "--resume"), "--dry-run looks at a new run: expected no --resume"),
         (("--dry-run", "--seeds", "2"), "--dry-run looks at one run in one process"),
         (("--find-lr", "--processes", "2"), "--find-lr looks at one run in one process"),
     ],

@@ -29,15 +29,17 @@ FindLrOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="With --dry-run or --find-lr: print the result as JSON.")]
 
 
-def check_before_training(dry_run: bool, find_lr: bool, as_json: bool, several: bool) -> None:
+def check_before_training(dry_run: bool, find_lr: bool, as_json: bool, several: bool, resume: bool) -> None:
     """Raise an error for options that do not go together. several: whether there are several runs or processes"""
     from patchword.core.errors import UserError
 
     chosen = [name for name, given in (("--dry-run", dry_run), ("--find-lr", find_lr)) if given]
     if len(chosen) == 2:
-        raise UserError("--dry-run and --find-lr are two questions", expected="one of them")
+        raise UserError("--dry-run and --find-lr cannot be combined", expected="one of them")
     if as_json and not chosen:
         raise UserError("--json prints the result of --dry-run or --find-lr", hint="add one of them, or leave it out")
+    if chosen and resume:
+        raise UserError(f"{chosen[0]} looks at a new run", expected="no --resume")
     if chosen and several:
         raise UserError(
             f"{chosen[0]} looks at one run in one process",

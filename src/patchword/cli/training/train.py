@@ -158,7 +158,8 @@ def train(
     if download:
         _fetch(recipe, changes, runs)
     many = processes > 1 or rank_of() is not None
-    check_before_training(dry_run, find_lr, as_json, several=seeds is not None or recipe in STUDIES or many)
+    several = seeds is not None or recipe in STUDIES or many
+    check_before_training(dry_run, find_lr, as_json, several, resume)
     if many:
         one_run_only(seeds is not None or recipe in STUDIES)
     if processes > 1 and rank_of() is None:
