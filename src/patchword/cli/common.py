@@ -58,6 +58,23 @@ RecipeSettings = Annotated[
         autocompletion=recipe_settings,
     ),
 ]
+DataFields = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FIELD=VALUE]...",
+        help="Fields of the recipe that name the data, e.g. data=FOLDER or test=FILE.",
+        autocompletion=recipe_settings,
+    ),
+]
+DataSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="The same, as an option, e.g. --set test=FILE. Repeatable.",
+        autocompletion=recipe_settings,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs.")]
 Device = Annotated[

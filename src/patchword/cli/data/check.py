@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchword.cli.common import RecipeFields, RecipeSettings, console, settings_of
+from patchword.cli.common import DataFields, DataSettings, console, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ def check(
         str,
         typer.Argument(metavar="DATA|RECIPE", help="A data set, a file of texts, or a recipe's name or YAML file."),
     ],
-    fields: RecipeFields = None,
-    settings: RecipeSettings = None,
+    fields: DataFields = None,
+    settings: DataSettings = None,
 ) -> None:
     """Find everything that is wrong with images, objects in images or texts, without training.
 

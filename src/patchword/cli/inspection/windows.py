@@ -86,7 +86,7 @@ def _of_stage(found: "list[AttentionPattern]", stage: int) -> "list[AttentionPat
 
     last = found[-1].stage
     if stage and not 1 <= stage <= last:
-        raise UserError(f"there is no stage {stage}", expected=f"1 to {last}, counted from 1", got=stage)
+        raise UserError(f"there is no stage {stage}", expected=f"1 to {last}" if last > 1 else "1", got=stage)
     return [pattern for pattern in found if stage in (0, pattern.stage)]
 
 

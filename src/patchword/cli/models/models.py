@@ -16,7 +16,7 @@ def input_size(config: Any) -> list[int]:
 
 
 def models(
-    pattern: Annotated[str, typer.Argument(help="A shell pattern, e.g. 'vit-*-16'.")] = "*",
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="A shell pattern, e.g. 'vit-*-16'.")] = "*",
     pretrained: Annotated[
         bool, typer.Option("--pretrained", help="List the public checkpoints that `patchword get` fetches.")
     ] = False,

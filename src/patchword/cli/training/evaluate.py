@@ -1,12 +1,12 @@
 """evaluate: evaluates a run on its test set."""
 
-from patchword.cli.common import Device, RecipeFields, RecipeSettings, RunArgument, console, find_run, settings_of
+from patchword.cli.common import DataFields, DataSettings, Device, RunArgument, console, find_run, settings_of
 
 
 def evaluate(
     run: RunArgument,
-    fields: RecipeFields = None,
-    settings: RecipeSettings = None,
+    fields: DataFields = None,
+    settings: DataSettings = None,
     device: Device = "auto",
 ) -> None:
     """Evaluate a run's best weights on the test set: loss, accuracy per class and overall; updates the report.

@@ -270,7 +270,7 @@ def _output_images(answers: "Predictions", to: Path | None, jsonl: Path | None, 
         typer.echo(_json_lines(answers), nl=False)
     if to or jsonl or as_json:
         return
-    table = Table("image", "class", "probability", "other classes")
+    table = Table("image", "label", "probability", "next")
     for answer in (answer for answer in answers if not answer.error):
         (name, probability), *others = answer.classes
         following = ", ".join(f"{other} {part:.1%}" for other, part in others)

@@ -24,5 +24,5 @@ def learning_rate_figure(
         axes.xaxis.set_minor_formatter(NullFormatter())
         if suggestion is not None:
             axes.axvline(suggestion, color=ORANGE, linestyle="--", linewidth=2, label=f"suggested: {suggestion:.1e}")
-        axes.legend(loc="upper left", labelcolor=INK)
+        axes.legend(loc="best", labelcolor=INK)
         return drawn(figure, "png")
