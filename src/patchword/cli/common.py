@@ -1,6 +1,6 @@
 """Shared by several verbs: common options, and how a MODEL or RUN argument is resolved."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -24,57 +24,31 @@ Model = Annotated[
         autocompletion=model_names,
     ),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Change a field of the model, e.g. --set image=384. Repeatable.",
-        autocompletion=model_settings,
-    ),
-]
+
+
+def _fields(help: str, complete: Callable[..., Any]) -> Any:
+    return typer.Argument(metavar="[FIELD=VALUE]...", help=help, autocompletion=complete)
+
+
+def _setting(help: str, complete: Callable[..., Any]) -> Any:
+    return typer.Option("--set", metavar="FIELD=VALUE", help=f"{help} Repeatable.", autocompletion=complete)
+
+
+Settings = Annotated[list[str] | None, _setting("Change a field of the model, e.g. --set image=384.", model_settings)]
 Fields = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[FIELD=VALUE]...",
-        help="Fields of the model to change, as --set does, e.g. image=384.",
-        autocompletion=model_settings,
-    ),
+    list[str] | None, _fields("Fields of the model to change, as --set does, e.g. image=384.", model_settings)
 ]
 RecipeFields = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[FIELD=VALUE]...",
-        help="Fields of the recipe to change, as --set does, e.g. epochs=3.",
-        autocompletion=recipe_settings,
-    ),
+    list[str] | None, _fields("Fields of the recipe to change, as --set does, e.g. epochs=3.", recipe_settings)
 ]
 RecipeSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Change a field of the recipe, e.g. --set epochs=3. Repeatable.",
-        autocompletion=recipe_settings,
-    ),
+    list[str] | None, _setting("Change a field of the recipe, e.g. --set epochs=3.", recipe_settings)
 ]
 DataFields = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[FIELD=VALUE]...",
-        help="Fields of the recipe that name the data, e.g. data=FOLDER or test=FILE.",
-        autocompletion=recipe_settings,
-    ),
+    _fields("Fields of the recipe that name the data, e.g. data=FOLDER or test=FILE.", recipe_settings),
 ]
-DataSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="The same, as an option, e.g. --set test=FILE. Repeatable.",
-        autocompletion=recipe_settings,
-    ),
-]
+DataSettings = Annotated[list[str] | None, _setting("The same, as an option, e.g. --set test=FILE.", recipe_settings)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs.")]
 Device = Annotated[
