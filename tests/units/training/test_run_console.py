@@ -40,4 +40,4 @@ def test_the_command_animates_nothing_in_a_pipe_with_forced_colours(tmp_path, mo
     script = "import sys, patchword.cli; sys.argv = ['patchword', 'data', 'check', 'digits']; patchword.cli.main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
-    assert "\x1b[?25l" not in done.stdout + done.stderr  # hides the cursor, as each animation does first
+    assert "\x1b[2K" not in done.stdout + done.stderr  # erases a line, as each frame of an animation does
