@@ -25,6 +25,7 @@ class Stream(io.StringIO):
 def test_only_a_terminal_shows_animations(name, terminal, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-color")
+    monkeypatch.delenv("TTY_INTERACTIVE", raising=False)  # which the command sets for its process
     monkeypatch.setattr(sys, name, stream := Stream(terminal))
     console = run_console(stderr=name == "stderr")
     assert console.is_interactive == terminal
