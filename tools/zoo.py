@@ -113,7 +113,7 @@ def _finish(
     before, after = scores
     settings = copy_sample(sample, staged / SAMPLE)
     on_sample = sample_score(staged, known["kind"], settings)
-    told = facts["sample"]
+    origin = facts["sample"]
     card = ZooCard(
         name=name,
         **{field: facts[field] for field in ("task", "dtype", "data", "data_licence", "licence", "command", "limits")},
@@ -121,7 +121,7 @@ def _finish(
         patchword=patchword.__version__,
         uses=tuple(facts["uses"]),
         score=Score(after.metric, after.part, after.value, before.value, after.examples),
-        sample=Sample(settings, told["licence"], told["source"], on_sample.metric, on_sample.value, on_sample.examples),
+        sample=Sample(settings, origin["licence"], origin["source"], on_sample.metric, on_sample.value, on_sample.examples),
     )
     write_json(staged / CARD, asdict(card))
     write_text(staged / "README.md", page(read_card(staged)))
