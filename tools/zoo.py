@@ -121,7 +121,9 @@ def _finish(
         patchword=patchword.__version__,
         uses=tuple(facts["uses"]),
         score=Score(after.metric, after.part, after.value, before.value, after.examples),
-        sample=Sample(settings, origin["licence"], origin["source"], on_sample.metric, on_sample.value, on_sample.examples),
+        sample=Sample(
+            settings, origin["licence"], origin["source"], on_sample.metric, on_sample.value, on_sample.examples
+        ),
     )
     write_json(staged / CARD, asdict(card))
     write_text(staged / "README.md", page(read_card(staged)))
