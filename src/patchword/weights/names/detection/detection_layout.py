@@ -43,7 +43,7 @@ class DetectionLayout(Layout):
 
     def writes(self, family: str, card: Card) -> bool:
         """True if this library has the detector of the card, on its backbone."""
-        return super().writes(family, card) and backbone_family(card) in (self.backbone or backbone_family(card),)
+        return super().writes(family, card) and (not self.backbone or backbone_family(card) == self.backbone)
 
     def reading(self, tensors: Their) -> Layout:
         """Return the layout of the detector that has these tensors."""
