@@ -30,6 +30,7 @@ from patchword.data.text.formats.vector_folder import WORDS as VECTOR_WORDS
 from patchword.data.text.formats.vector_folder import write_vector_folder
 from patchword.data.text.tokenizers.loading import NAMES
 from patchword.recipes.elmo.run import WORDS
+from patchword.recipes.results.calibration import CALIBRATION
 from patchword.recipes.run import Run
 from patchword.recipes.translation.run import TARGET
 from patchword.recipes.vectors.words import WordVectors
@@ -45,7 +46,7 @@ HOMES = {"zoo": PACKAGE / "src" / "patchword_zoo", "patchword": OWN}
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 KEPT = (
     *("config.json", *NAMES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json"),
-    *(TARGET, WORDS, VECTOR_WORDS, "colors.json"),
+    *(TARGET, WORDS, VECTOR_WORDS, CALIBRATION, "colors.json"),
 )
 
 
@@ -60,6 +61,7 @@ def add(run: Path, name: str, sample: Sequence[str], replace: bool = False, data
         write_text(staged / "recipe.yaml", yaml.safe_dump(without_folders(_recipe(found)), sort_keys=False))
         card = card_from_dict(read_json(staged / "config.json"))
         known = {"kind": found.recipe().kind, "model": card.model, "seed": found.recipe().seed, "made": _made(found)}
+        known["made"] += f", {facts['beside']}" if "beside" in facts else ""
         return _finish(staged, name, facts, {**known, **_sizes(staged)}, (before, after), sample, replace)
 
 
@@ -141,9 +143,12 @@ def _saved_score(run: Run, data: Sequence[str]) -> Measured:
 
 
 def _sizes(folder: Path) -> dict[str, Any]:
+    """Running statistics of norms are no parameters; the weight file of a model has them, that of vectors has none."""
     file = folder / "model.safetensors"
-    tensors, _ = read_tensors(file)
-    count = sum(tensor.numel() for tensor in tensors.values() if tensor.is_floating_point())
+    if (folder / "config.json").is_file():
+        count = sum(parameter.numel() for parameter in patchword.load(folder).parameters())
+    else:
+        count = sum(tensor.numel() for tensor in read_tensors(file)[0].values())
     return {"parameters": count, "size": file.stat().st_size}
 
 

@@ -38,20 +38,14 @@ _PAGE = """\
 
 {source}. Licence: {sample_licence}. On these examples{sample_examples} the weights reach {sample_score}.
 """
-_FIELDS = (
-    *("name", "task", "model", "parameters", "dtype", "data", "data_licence"),
-    *("licence", "patchword", "seed", "made", "command", "limits"),
-)
 _RECIPE = "\n`recipe.yaml` in this folder has every setting.\n"
 
 
 def page(card: ZooCard) -> str:
     """Return the model card as Markdown."""
     text = _PAGE.format(
-        **{
-            name: getattr(card, name)
-            for name in ("name", "task", "model", "parameters", "dtype", "data", "data_licence")
-        },
+        **{name: getattr(card, name) for name in ("name", "model", "parameters", "dtype", "data", "data_licence")},
+        task=card.task[0].upper() + card.task[1:],
         **{name: getattr(card, name) for name in ("licence", "patchword", "seed", "made", "command", "limits")},
         uses="\n".join(card.uses),
         size=format_bytes(card.size),
@@ -64,9 +58,7 @@ def page(card: ZooCard) -> str:
         sample_examples=_counted(card.sample.examples),
         sample_score=format_score(card.sample.metric, card.sample.value),
     )
-    return (
-        text if card.kind != "word-vectors" else text.replace("\n`recipe.yaml` in this folder has every setting.\n", "")
-    )
+    return text if card.kind != "word-vectors" else text.replace(_RECIPE, "")
 
 
 def _counted(count: int | None) -> str:
