@@ -706,6 +706,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     segments: int = ...,
+    padding: int = ...,
     mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload

@@ -69,7 +69,7 @@ class Text(NamedTuple):
     packed: the boundaries of the texts if they are packed into one sequence; None if they are padded.
     predict_at: (count,) the indices, in the flattened batch, of the tokens whose words are predicted; None means all.
     positions: of the shape of ids, the position of each token in its text; None means 0, 1, 2, ...
-    languages: of the shape of ids, the language id of each token; None means 0 everywhere.
+    languages: of the shape of ids, the language id of each token; None adds no language embedding.
     spelling: (words, characters), for character-level models: the distinct words of the batch; ids then index its rows.
         Without it, ids have a third axis, the characters of each token.
     targets: (count,) the correct words at `predict_at`. A language-model head then returns losses instead of logits,
@@ -104,26 +104,33 @@ class Text(NamedTuple):
 
     def first(self, tokens: Tensor) -> Tensor:
         """(batch, tokens, width) -> (texts, width): the first token of each text, usually [CLS]."""
-        return tokens[:, 0] if self.packed is None else tokens[0, self.packed.cu_seqlens[:-1]]
+        return tokens[:, 0] if self.packed is None else self._taken(tokens, self.packed.cu_seqlens[:-1], self.packed)
 
     def last(self, tokens: Tensor) -> Tensor:
         """(batch, tokens, width) -> (texts, width): the last token of each text."""
         if self.packed is not None:
-            return tokens[0, self.packed.cu_seqlens[1:] - 1]
+            return self._taken(tokens, self.packed.cu_seqlens[1:] - 1, self.packed)
         if self.mask is None:
             return tokens[:, -1]
         positions = torch.arange(self.mask.shape[1], device=self.device)
-        return tokens[torch.arange(len(tokens), device=self.device), (positions * self.mask).argmax(1)]
+        found = tokens[torch.arange(len(tokens), device=self.device), (positions * self.mask).argmax(1)]
+        return found.where(self.mask.any(1)[:, None], 0)
 
     def mean(self, tokens: Tensor) -> Tensor:
         """(batch, tokens, width) -> (texts, width): the mean over the tokens of each text."""
         if self.packed is not None:
             total = tokens.new_zeros(self.texts, tokens.shape[-1]).index_add(0, self.packed.sequence_id, tokens[0])
-            return total / self.packed.cu_seqlens.diff()[:, None]
+            return total / self.packed.cu_seqlens.diff()[:, None].clamp(min=1)
         if self.mask is None:
             return tokens.mean(1)
         valid = self.mask[..., None].to(tokens.dtype)
         return (tokens * valid).sum(1) / valid.sum(1).clamp(min=1)
+
+    @staticmethod
+    def _taken(tokens: Tensor, index: Tensor, packed: Packed) -> Tensor:
+        """Return the token at an index per text; zeros for a text without tokens, whose index is a neighbour's."""
+        found = tokens[0, index.clamp(0, tokens.shape[1] - 1)]
+        return found.where(packed.cu_seqlens.diff()[:, None] > 0, 0)
 
 
 class Pair(NamedTuple):

@@ -20,3 +20,10 @@ class Encoder(CheckpointedBlock):
         for index in self.order:
             tokens = self.run(self.blocks[index], tokens, scope)
         return tokens
+
+    def states(self, tokens: Tensor, scope: Scope) -> list[Tensor]:
+        """Return the input of the first block and the output of every block."""
+        found = [tokens]
+        for index in self.order:
+            found.append(self.blocks[index](found[-1], scope))
+        return found

@@ -14,6 +14,7 @@ from patchword.layers.convolution.blocks import ConvStage
 from patchword.layers.convolution.stem import Stem
 from patchword.layers.dropout import Dropout
 from patchword.layers.embedding.absolute import NoPositions, NoPrefix
+from patchword.layers.encoder import Encoder
 from patchword.layers.model import Model
 
 
@@ -43,9 +44,22 @@ class Stage(nn.Module):
 
     def encode(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
         """Everything after the stem: (batch, patches, width), grid -> (batch, tokens, width), grid"""
-        tokens, grid = self.prefix(tokens, grid)
-        tokens = self.dropout(self.positions(tokens, grid))
+        tokens, grid = self._embedded(tokens, grid)
         return self.encoder(tokens, Scope(grid=grid)), grid
+
+    @property
+    def depth(self) -> int:
+        """The number of blocks that run."""
+        return len(cast(Encoder, self.encoder).order)
+
+    def states(self, feature_map: Tensor) -> list[tuple[Tensor, Grid]]:
+        """Return the input of the first block and the output of every block, with their grid."""
+        tokens, grid = self._embedded(*self.stem(feature_map))
+        return [(state, grid) for state in cast(Encoder, self.encoder).states(tokens, Scope(grid=grid))]
+
+    def _embedded(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+        tokens, grid = self.prefix(tokens, grid)
+        return self.dropout(self.positions(tokens, grid)), grid
 
 
 class Backbone(nn.Module):
@@ -87,6 +101,24 @@ class Pyramid(Model):
         """the tokens of the last stage after the final norm, and their grid"""
         tokens, grid = run_stages(self.stages, images)[-1]
         return self.norm(tokens), grid
+
+    @property
+    def depth(self) -> int:
+        """The number of blocks of all stages."""
+        return sum(cast(Stage | ConvStage, stage).depth for stage in self.stages)
+
+    def states(self, images: Tensor) -> list[tuple[Tensor, Grid]]:
+        """Return the input of the first block and the output of every block of all stages; the last one is normalized.
+
+        Each has its grid: stages differ in their number of tokens and in their width.
+        """
+        found: list[tuple[Tensor, Grid]] = []
+        for stage in self.stages:
+            feature_map = found[-1][1].to_map(found[-1][0])[1] if found else images
+            states = cast(Stage | ConvStage, stage).states(feature_map)
+            found += states[1:] if found else states
+        tokens, grid = found[-1]
+        return [*found[:-1], (self.norm(tokens), grid)]
 
     def backbone(self) -> Backbone:
         """The same stages, with the same weights, without norm and head."""

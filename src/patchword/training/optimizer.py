@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from patchword.core.errors import UserError
 
+ENDLESS = 1e6  # 0.9999 ** ENDLESS is 0 in float32
+
 
 def adamw(
     model: nn.Module,
@@ -52,38 +54,24 @@ def adamw(
 class UncorrectedAdamW(torch.optim.AdamW):
     """AdamW without bias correction of the moments, as BERT was trained (Mosbach et al., 2021, 5.1).
 
-    Implemented as a corrected step with another learning rate, eps and weight decay, which is equal to it.
+    Every weight counts its steps from `ENDLESS`, where the corrections 1 - beta^step are exactly 1 in float32.
     """
 
-    steps_done: int | None = None
-
     def step(self, closure: Any = None) -> Any:
-        if self.steps_done is None:  # a resumed run reads the count from the moments
-            self.steps_done = max((int(state["step"]) for state in self.state.values()), default=0)
-        self.steps_done += 1
-        before = [(group["lr"], group["eps"], group["weight_decay"]) for group in self.param_groups]
         for group in self.param_groups:
-            first, second = (1 - beta**self.steps_done for beta in group["betas"])
-            factor = first / second**0.5
-            group["lr"] *= factor
-            group["eps"] /= second**0.5
-            group["weight_decay"] /= factor
-        result = super().step(closure)
-        self._count_skipped_step()
-        for group, (learning_rate, eps, weight_decay) in zip(self.param_groups, before, strict=True):
-            group["lr"], group["eps"], group["weight_decay"] = learning_rate, eps, weight_decay
-        return result
+            for parameter in group["params"]:
+                if parameter.grad is not None and not self.state[parameter]:
+                    self.state[parameter] = {
+                        "step": torch.full((), ENDLESS, dtype=torch.float32, device=parameter.device),
+                        "exp_avg": torch.zeros_like(parameter),
+                        "exp_avg_sq": torch.zeros_like(parameter),
+                    }
+        return super().step(closure)
 
     def load_state_dict(self, state_dict: Any) -> None:
         super().load_state_dict(state_dict)
-        self.steps_done = None
-
-    def _count_skipped_step(self) -> None:
-        """Count a step that the device skipped: `steps_done` counts it, too, since the host cannot know of it."""
-        skipped = getattr(self, "found_inf", None)
-        if skipped is not None:
-            counts = [state["step"] for weight, state in self.state.items() if weight.grad is not None]
-            torch._foreach_add_(counts, skipped)
+        for state in self.state.values():  # earlier checkpoints counted from 0
+            state["step"] += ENDLESS * (state["step"] < ENDLESS)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -93,7 +81,11 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load the optimizer's state from the tensors of a checkpoint. State of other parameters is an error."""
+    """Load the optimizer's state from the tensors of a checkpoint. State of other parameters is an error.
+
+    A checkpoint does not keep strides. AdamW's fused kernel needs moments with the strides of their parameter, which
+    are channels last in convolutions on a GPU.
+    """
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):
@@ -101,6 +93,10 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
             states.setdefault(int(index), {})[key] = tensor
     _check_state(states, [parameter for group in optimizer.param_groups for parameter in group["params"]])
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, state in optimizer.state.items():
+        for key, value in state.items():
+            if value.shape == parameter.shape and value.stride() != parameter.stride():
+                state[key] = torch.empty_like(parameter).copy_(value)
 
 
 def _check_state(states: Mapping[int, Mapping[str, Tensor]], parameters: Sequence[nn.Parameter]) -> None:
@@ -119,22 +115,22 @@ def _check_state(states: Mapping[int, Mapping[str, Tensor]], parameters: Sequenc
 
 
 def _is_matrix(name: str, parameter: nn.Parameter) -> bool:
-    return name.endswith("weight") and parameter.ndim >= 2
+    return parameter.ndim >= 2 and _MATRIX.search(name) is not None
 
 
 def layer_indices(names: Iterable[str]) -> dict[str, int]:
     """Return the layer index of each parameter.
 
-    Blocks count from 1 through all stages; a stem is one layer below the first block of its stage; parameters after
-    the last block are the top layer.
+    Blocks count from 1 through all stages, the layers of an LSTM likewise, both directions of one as one; a stem is one
+    layer below the first block of its stage; parameters after the last block are the top layer.
     """
     ordered = list(names)
-    blocks = list(dict.fromkeys(found[1] for name in ordered if (found := _BLOCK.match(name))))
+    blocks = list(dict.fromkeys(found for name in ordered if (found := _block_of(name))))
     index_of = {block: index for index, block in enumerate(blocks, 1)}
 
     def layer(name: str) -> int:
-        if found := _BLOCK.match(name):
-            return index_of[found[1]]
+        if found := _block_of(name):
+            return index_of[found]
         stage = re.match(r"(stages\.\d+\.)", name)
         prefix = stage[1] if stage else "encoder." if _STEM.match(name) else None
         after = [index_of[block] for block in blocks if prefix is not None and block.startswith(prefix)]
@@ -143,5 +139,16 @@ def layer_indices(names: Iterable[str]) -> dict[str, int]:
     return {name: layer(name) for name in ordered}
 
 
-_BLOCK = re.compile(r"((?:.*\.)?blocks\.\d+)\.")
-_STEM = re.compile(r"(embedding|prefix|positions)\.")
+def _block_of(name: str) -> str:
+    """Return the block or the recurrent layer that a parameter belongs to; "" outside of them."""
+    if found := _BLOCK.match(name):
+        return found[1]
+    found = _DIRECTION.match(name) or _RECURRENT.match(name)
+    return f"{found[1]}{found[2]}" if found else ""
+
+
+_BLOCK = re.compile(r"((?:.*\.)?(?:blocks|layers)\.\d+)\.")
+_DIRECTION = re.compile(r"(.*\.)(?:forwards|backwards)\.(\d+)\.")
+_RECURRENT = re.compile(r"((?:.*\.)?)(?:weight|bias)_[ih]h_l(\d+)")
+_STEM = re.compile(r"(embedding|source|target|prefix|positions)\.")
+_MATRIX = re.compile(r"(^|\.)(weight(_[ih]h_l\d+)?|inputs|recurrent|output)$")  # the last three are those of ELMo

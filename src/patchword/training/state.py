@@ -1,6 +1,6 @@
 """The state of a run, and the interfaces of the loop's parts."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
@@ -31,6 +31,7 @@ class State:
     loss: float = 0.0  # summed over them
     correct: float = 0.0  # summed over them
     best_score: float = float("-inf")
+    best_loss: float = float("inf")  # of the epoch with the best score
     best_epoch: int = -1
     epochs_since_best: int = 0
     seconds: float = 0.0  # of training, over all starts
@@ -48,13 +49,21 @@ class State:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    def is_improved_by(self, validation: "Validation") -> bool:
+        """Return True for a better score, or an equal one with a lower loss: easy sets reach the best score early."""
+        return (validation.score, -validation.loss) > (self.best_score, -self.best_loss)
+
 
 class Validation(NamedTuple):
-    """The result of a validation. score: selects the best weights; measures: further values to log."""
+    """The result of a validation. score: selects the best weights; measures: further values to log.
+
+    confusion: counts of a classifier of few classes; rows are true classes, columns predictions.
+    """
 
     loss: float
     score: float
     measures: Mapping[str, float] = MappingProxyType({})
+    confusion: Sequence[Sequence[int]] | None = None
 
 
 class Data(Protocol):

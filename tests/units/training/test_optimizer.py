@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+import patchword
 from patchword import create
 from patchword.core.errors import UserError
 from patchword.training.checkpoint.checkpoint import Checkpoints
-from patchword.training.optimizer import UncorrectedAdamW, adamw, optimizer_tensors, restore_optimizer
+from patchword.training.optimizer import ENDLESS, UncorrectedAdamW, adamw, optimizer_tensors, restore_optimizer
 from patchword.training.schedule import WarmupLinear
 from patchword.training.step import PlainStep
 from support.helpers import tiny_text
@@ -64,7 +65,36 @@ def test_without_bias_correction_it_is_the_formula():
         assert (parameter - expected).abs().max() < 1e-6
 
 
-def test_a_rewind_resets_the_step_count():
+def test_a_weight_without_gradient_at_first_takes_the_same_first_step_later():
+    models = [small(), small()]
+    for model, skipped in zip(models, (0, 10), strict=True):
+        optimizer = uncorrected(model)
+        first, last = model[0].weight, model[2].weight
+        for step in range(skipped + 1):
+            last.grad = torch.zeros_like(last)
+            first.grad = torch.ones_like(first) if step == skipped else None
+            optimizer.step()
+    assert torch.allclose(models[0][0].weight, models[1][0].weight, atol=1e-7)
+
+
+def test_the_moments_of_an_earlier_checkpoint_are_read():
+    """Earlier versions counted steps from 0."""
+    models = [small(), small()]
+    optimizers = [uncorrected(model) for model in models]
+    for model, optimizer in zip(models, optimizers, strict=True):
+        taken(model, optimizer, range(3))
+    tensors = {
+        name: tensor - ENDLESS if name.endswith("step") else tensor.clone()
+        for name, tensor in optimizer_tensors(optimizers[1]).items()
+    }
+    restore_optimizer(optimizers[1], tensors)
+    for model, optimizer in zip(models, optimizers, strict=True):
+        taken(model, optimizer, range(3, 5))
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_rewound_run_repeats_its_steps():
     """As when a run is rewound to before a loss spike."""
     model = small()
     optimizer = uncorrected(model)
@@ -241,3 +271,52 @@ def test_the_blocks_of_all_stages_are_counted_through():
             names = [name for name in scales if name.startswith(f"stages.{stage}.encoder.blocks.{block}.")]
             assert {scales[name] for name in names} == {0.5 ** (total - before - block)}
         before += depth
+
+
+def test_moments_from_a_checkpoint_have_the_strides_of_their_weights():
+    """AdamW's fused kernel on a GPU refuses moments with other strides; a checkpoint stores them contiguous."""
+    whole = nn.Conv2d(3, 4, 3)
+    whole.weight.data = whole.weight.data.contiguous(memory_format=torch.channels_last)
+    optimizer = adamw(whole, RATE, DECAY)
+    taken_images(whole, optimizer, range(2))
+    stored = {
+        name: tensor.clone(memory_format=torch.contiguous_format)
+        for name, tensor in optimizer_tensors(optimizer).items()
+    }
+    resumed = copy.deepcopy(whole)
+    again = adamw(resumed, RATE, DECAY)
+    restore_optimizer(again, stored)
+    assert again.state[resumed.weight]["exp_avg_sq"].stride() == resumed.weight.stride()
+    taken_images(whole, optimizer, range(2, 4))
+    taken_images(resumed, again, range(2, 4))
+    assert resumed.weight.equal(whole.weight)
+
+
+def taken_images(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> None:
+    for step in steps:
+        images = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(step))
+        model(images).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("name", ["elmo-small", "lstm-translation-small", "transformer-small"])
+def test_recurrent_matrices_are_decayed_and_lower_layers_learn_slower(name):
+    with torch.device("meta"):
+        model = patchword.create(name)
+    optimizer = adamw(model, 1.0, 0.01, layer_decay=0.5)
+    names = {id(parameter): found for found, parameter in model.named_parameters()}
+    groups = {names[id(one)]: group for group in optimizer.param_groups for one in group["params"]}
+    decayed = {found.rpartition(".")[2] for found, group in groups.items() if group["weight_decay"]}
+    scales = {found: group["lr_scale"] for found, group in groups.items()}
+    if name == "elmo-small":
+        assert decayed == {"weight", "inputs", "recurrent", "output"}
+        expected = {"embedding.characters.weight": 3, "encoder.layers.0.inputs": 2, "encoder.layers.1.output": 1}
+    elif name == "lstm-translation-small":
+        assert decayed == {"weight", "weight_ih_l0", "weight_hh_l0"}
+        expected = {"source.words.weight": 3, "encoder.backwards.0.weight_ih_l0": 2, "decoder.weight_hh_l0": 1}
+        assert scales["encoder.forwards.0.bias_hh_l0"] == scales["encoder.backwards.0.bias_hh_l0"]
+    else:
+        assert decayed == {"weight"}
+        expected = {"source.words.weight": 9, "encoder.blocks.0.attention.norm.weight": 8, "decoder_norm.weight": 0}
+    assert {found: scales[found] for found in expected} == {found: 0.5**below for found, below in expected.items()}

@@ -99,7 +99,23 @@ class ConvStage(CheckpointedBlock):
         feature_map = self.stem(images)
         for block in self.blocks:
             feature_map = self.run(block, feature_map)
-        return feature_map.flatten(2).transpose(1, 2), Grid(feature_map.shape[2], feature_map.shape[3])
+        return _as_tokens(feature_map)
+
+    @property
+    def depth(self) -> int:
+        """The number of blocks."""
+        return len(self.blocks)
+
+    def states(self, images: Tensor) -> list[tuple[Tensor, Grid]]:
+        """Return the input of the first block and the output of every block, as tokens with their grid."""
+        found = [self.stem(images)]
+        for block in self.blocks:
+            found.append(block(found[-1]))
+        return [_as_tokens(feature_map) for feature_map in found]
+
+
+def _as_tokens(feature_map: Tensor) -> tuple[Tensor, Grid]:
+    return feature_map.flatten(2).transpose(1, 2), Grid(feature_map.shape[2], feature_map.shape[3])
 
 
 class ConditionalPosition(nn.Module):

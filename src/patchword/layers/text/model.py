@@ -60,10 +60,11 @@ class TextEmbedding(nn.Module):
         words = self.words(text.ids)
         embedded = words if self.gather is None else self.gather(words, text)
         embedded = embedded + self.positions(self._places(text) + self.first).to(embedded.dtype)
-        for table, ids in ((self.segments, text.segments), (self.languages, text.languages)):
-            if table is not None:
-                same = ids is None or table.num_embeddings == 1
-                embedded = embedded + table(torch.zeros_like(text.ids[:1, :1]) if same else ids)
+        if self.segments is not None:
+            same = text.segments is None or self.segments.num_embeddings == 1
+            embedded = embedded + self.segments(torch.zeros_like(text.ids[:1, :1]) if same else text.segments)
+        if self.languages is not None and text.languages is not None:
+            embedded = embedded + self.languages(text.languages)
         return cast(Tensor, self.widen(self.dropout(self.norm(embedded))))
 
     def _places(self, text: Text) -> Tensor:
@@ -112,11 +113,7 @@ class TextModel(Model):
 
     def states(self, text: Text) -> list[Tensor]:
         """Return the input of the first block and the output of every block; the last one is normalized."""
-        tokens, scope = self.embedding(text), _scope(text)
-        found = [tokens]
-        for index in self.encoder.order:
-            tokens = self.encoder.blocks[index](tokens, scope)
-            found.append(tokens)
+        found = self.encoder.states(self.embedding(text), _scope(text))
         return [*found[:-1], self.norm(found[-1])]
 
 

@@ -1,20 +1,21 @@
 """RoBERTa (Liu et al., 2019): BERT, trained longer on more text, without next-sentence prediction, with byte-level BPE.
 
-Differences in the model: positions start at row 2 of their table, there are no segments, and the class head also has
-dropout before the pooler. XLM-R (Conneau et al., 2019) is the same over a vocabulary of 100 languages.
+Differences in the model: positions start after the padding id, there are no segments, the class head also has dropout
+before the pooler, and the head for masked words has GELU whatever the activation of the blocks is. XLM-R (Conneau et
+al., 2019) is the same over a vocabulary of 100 languages.
 """
 
 from dataclasses import dataclass
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from torch import nn
 
-from patchword.layers import Encoder, Pooler
+from patchword.layers import Encoder, Gelu, Pooler
+from patchword.layers.heads.text import MLMTransform, TiedLinear
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
-from patchword.models.text.bert import BertConfig, assembled, block, embedding, words
-from patchword.models.text.parts import text_head
-
-FIRST = 2  # rows 0 and 1 are unused: fairseq starts after its padding id
+from patchword.models.text.bert import BertConfig, assembled, block, embedding
+from patchword.models.text.parts import norm, text_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +25,18 @@ class RobertaConfig(BertConfig):
     vocabulary: PositiveInt = 50265
     segments: PositiveInt = 1
     norm_eps: PositiveFloat = 1e-5
+    padding: NonNegativeInt = 1  # id of the padding token: positions start at the next row of their table
 
 
 def build(c: RobertaConfig) -> TextModel:
     head = text_head(c, lambda: words(c), lambda: Pooler(c.width, dropout=c.dropout if c.head == "classes" else 0.0))
-    return assembled(embedding(c, segments=c.segments, first=FIRST), Encoder(block(c) for _ in range(c.depth)), head)
+    positions = embedding(c, segments=c.segments, first=c.padding + 1)
+    return assembled(positions, Encoder(block(c) for _ in range(c.depth)), head)
+
+
+def words(c: RobertaConfig) -> MLMTransform:
+    """A linear map, GELU and norm, then the word embeddings as output matrix."""
+    return MLMTransform(nn.Linear(c.width, c.width), Gelu(), norm(c), TiedLinear(c.vocabulary))
 
 
 def _large(vocabulary: int) -> RobertaConfig:

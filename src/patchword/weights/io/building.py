@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Card, ConfigValue
+from patchword.core.device import shapes_only
 from patchword.core.errors import UserError
 from patchword.core.tensor_files import Tensors
 from patchword.layers.dense.detector import Detector
@@ -96,7 +97,7 @@ def _build_dense(
 def meta_module(create: Callable[..., Built], name: str, config: Mapping[str, Any], path: Path) -> Built:
     """Create a model, a detector or a segmenter on the meta device; impossible sizes are an error of the config."""
     try:
-        with torch.device("meta"):
+        with shapes_only():
             return create(name, **config)
     except UserError:
         raise

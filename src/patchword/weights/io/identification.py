@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import torch
-
 from patchword.core.card import Card, ConfigValue, Resize
+from patchword.core.device import shapes_only
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.models.dense.backbones import pixel_normalization
@@ -57,6 +56,7 @@ def identify(source: WeightSource, model: str | None, overrides: Mapping[str, Co
             resize = authors_resize(family.name, config["image"])
         normalization = given or family.normalization.over(config["channels"])
         card = replace(card, normalization=normalization, resize=resize)
+    source.layout.check(card)
     return card
 
 
@@ -86,7 +86,7 @@ def _refuse_another(model: str | None, found: str) -> None:
 
 def _fits(name: str, config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """True if the tensors fit this config without resizing a position table."""
-    with torch.device("meta"):
+    with shapes_only():
         expected = REGISTRY.create(name, **config).state_dict()
     return all(shapes.get(key) == tuple(tensor.shape) for key, tensor in expected.items() if key.endswith(".table"))
 

@@ -59,6 +59,7 @@ class Layout:
     processor: str = "ViTImageProcessor"  # image processor class in a Hugging Face folder
     file: str = "model.safetensors"  # where the tensors are written
     unstated: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda config: {}  # our field -> why it is a choice
+    check: Callable[[Card], None] = lambda card: None  # raises an error for a card that this library computes otherwise
     model_types: tuple[str, ...] = ()  # allowed `model_type` values of config.json; empty: not checked
 
     def fits(self, names: Container[str], model_type: str | None = None) -> bool:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from patchword.core.card import Card
+from patchword.core.device import shapes_only
 from patchword.core.errors import UserError, first_few
 from patchword.core.files import read_json
 from patchword.core.tensor_files import Tensors
@@ -36,7 +37,7 @@ def read_elmo(weights: str | Path, options: str | Path | None = None) -> Elmo:
     whose name ends in options.json instead.
     """
     tensors, card = read(weights, options)
-    with torch.device("meta"):
+    with shapes_only():
         model = build(ElmoConfig(**card.config))
     model.load_state_dict(tensors, assign=True)
     model.card = card
@@ -56,7 +57,7 @@ def read(weights: str | Path, options: str | Path | None = None) -> tuple[Tensor
     if not path.is_file():
         raise UserError(f"there is no file {path}", expected="the HDF5 file of an ELMo")
     config = config_of(read_json(beside))
-    with torch.device("meta"):
+    with shapes_only():
         model = build(config)
     tensors = _open(path, config)
     _check(tensors, model, path)

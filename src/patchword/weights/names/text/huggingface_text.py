@@ -87,6 +87,7 @@ class TextNames:
     pooling: str = "pooler"  # how their heads pool a text into one vector
     needs: Mapping[str, Any] = field(default_factory=dict)  # our fields for which they support only one value
     also_for: tuple[str, ...] = ()  # other families that are saved under these names
+    unread: tuple[str, ...] = ()  # classes of theirs whose tensors have the names of another head
 
     def layouts(self) -> tuple[Layout, ...]:
         """Return all layouts. The first match is used, so layouts with more distinct names come first."""
@@ -157,6 +158,10 @@ class TextNames:
 
     def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         require(self.title, config, self.expected)
+        for architecture in config.get("architectures") or ():
+            if architecture in self.unread:
+                heads = ", ".join(head.theirs for head in self.heads)
+                raise UserError(f"this {self.title} has an unsupported head", expected=heads, got=architecture)
         values = {ours: config[theirs] for ours, theirs in self.fields.items() if theirs in config}
         if "max_length" in values:
             values["max_length"] -= self.first

@@ -1,10 +1,34 @@
 """The names of RoBERTa and XLM-R in Hugging Face's files."""
 
-from patchword.models.text.roberta import FIRST
+from collections.abc import Mapping
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.core.errors import UserError
 from patchword.weights.names.text.bert_parts import EMBEDDING_ROWS, block_rows
 from patchword.weights.names.text.huggingface_text import Head, TextNames
 
-NAMES = TextNames(
+_PADDING = 1  # their default
+
+
+class RobertaNames(TextNames):
+    """The padding id decides where positions start, so the length of the position table depends on it."""
+
+    def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        values, padding = super().read_config(config), config.get("pad_token_id", _PADDING)
+        if padding is None:
+            raise UserError("this RoBERTa has no padding id, which its positions need", expected="pad_token_id")
+        if "max_length" in values:
+            values["max_length"] += _PADDING - padding
+        return values | {"padding": padding}
+
+    def write_config(self, card: Card) -> dict[str, Any]:
+        values, padding = super().write_config(card), card.config["padding"]
+        positions = values["max_position_embeddings"] + padding - _PADDING
+        return values | {"pad_token_id": padding, "max_position_embeddings": positions}
+
+
+NAMES = RobertaNames(
     "roberta",
     "RoBERTa",
     ("roberta", "xlm-roberta"),
@@ -29,8 +53,9 @@ NAMES = TextNames(
         Head("tags", "RobertaForTokenClassification", ("classifier.weight",), "classifier"),
     ),
     duplicates=("lm_head.decoder.weight", "lm_head.decoder.bias"),
-    first=FIRST,
+    first=_PADDING + 1,
     expected={"position_embedding_type": ("absolute", "absolute"), "is_decoder": (False, False)},
-    written={"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+    written={"bos_token_id": 0, "eos_token_id": 2},
+    unread=("RobertaForMultipleChoice", "XLMRobertaForMultipleChoice"),  # their pooler is dropped under these names
 )
 LAYOUTS = NAMES.layouts()

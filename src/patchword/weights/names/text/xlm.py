@@ -1,13 +1,22 @@
 """The names of XLM in Hugging Face's files."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
+from patchword.weights.names.configs import require
+from patchword.weights.names.name_table import Layout
 from patchword.weights.names.text.huggingface_text import Head, TextNames
 
 _OURS = "encoder.blocks.{i}."
+_SUMMARY = {  # how a text becomes one vector; their mean and their last token include the padding of a batch
+    "summary_type": ("first", "first"),
+    "summary_use_proj": (True, True),
+    "summary_activation": (None, None),
+    "summary_proj_to_labels": (True, True),
+}
 
 
 class XlmNames(TextNames):
@@ -18,6 +27,22 @@ class XlmNames(TextNames):
         count = config.get("n_langs", 1)
         values["languages"] = count if count > 1 and config.get("use_lang_emb", True) else 0
         return values
+
+    def _with_head(self, head: Head) -> Layout:
+        found = super()._with_head(head)
+        return replace(found, read_config=self._read_classifier) if head.ours == "classes" else found
+
+    def _read_classifier(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        require("XLM with classes", config, _SUMMARY)
+        return self.read_config(config)
+
+    def _bare(self, prefix: str, head: str, pool: str, names: tuple[str, ...]) -> Layout:
+        return replace(super()._bare(prefix, head, pool, names), read_config=self._read_bare)
+
+    def _read_bare(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        if "XLMForSequenceClassification" in (config.get("architectures") or ()):
+            require("XLM with classes", config, _SUMMARY)  # its head may be without weights
+        return self.read_config(config)
 
     def write_config(self, card: Card) -> dict[str, Any]:
         width, hidden, languages = (card.config[field] for field in ("width", "hidden", "languages"))

@@ -169,6 +169,19 @@ def _check_shifts(card: Card, title: str) -> None:
         raise UserError(f"{title} shifts no window in the last stage", expected="a square image", got=(height, width))
 
 
+def _check_reading(card: Card) -> None:
+    """Refuse images of which one side's map is within the window and the other's is not: see `_check_shifts`."""
+    c = card.config
+    for stage in range(len(c["depths"])):
+        height, width = (-(-side // (c["patch"] * 2**stage)) for side in sides(c["image"]))
+        if (height <= c["window"]) != (width <= c["window"]):
+            raise UserError(
+                f"this Swin shifts no window in stage {stage + 1}, where one side of its map fits into a window",
+                expected="a square image, or longer sides",
+                got=sides(c["image"]),
+            )
+
+
 def buffers(root: str, *names: str) -> tuple[str, ...]:
     """Return their tensors in each block that are not learned."""
     return tuple(f"{root}.{stage}.blocks.{{i}}.{name}" for stage in range(STAGES) for name in names)
@@ -179,6 +192,7 @@ _official = partial(_layout, dropped=buffers("layers", "attn_mask", "attn.relati
 _huggingface = partial(
     _layout,
     "huggingface",
+    check=_check_reading,
     dropped=buffers("swin.encoder.layers", "attention.self.relative_position_index"),
     read_config=read_huggingface,
 )
@@ -188,6 +202,7 @@ _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
 LAYOUTS = (
     _official(
         "authors",
+        check=_check_reading,
         table=official_rows(merge=0, head="head.{p}"),
         distinct=(_ANY, "layers.0.downsample.reduction.weight"),
         read_config=reads_arguments(_FIELDS),
