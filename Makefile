@@ -8,7 +8,7 @@ PINS := --constraint constraints.txt
 BUILD_PINS := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
 
-.PHONY: demo test lint types slow survive data docs notebooks zoo hooks pins stubs newest clean
+.PHONY: demo test lint types slow survive data docs notebooks zoo hooks pins stubs web newest clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -39,7 +39,7 @@ docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
 
-# The notebooks of docs/notebooks with their outputs, as pages in site/notebooks/. Some need Fashion-MNIST or MiniLM.
+# The notebooks of docs/notebooks with their outputs, as pages in site/notebooks/. Some need Fashion-MNIST or the zoo.
 notebooks: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/notebooks.py run
 	@echo "site/notebooks/"
@@ -61,6 +61,11 @@ pins: | $(BIN)/pip
 # What editors complete: the names of all models and their fields. After a model or a field was added.
 stubs: $(VENV)/.test
 	@$(BIN)/python tools/stubs.py
+
+# The page of `patchword lab`, in src/patchword/lab/page; needs Node 20 or newer. The same sources give the same bytes.
+web:
+	@cd web && npm install --silent && npm run --silent check && npm run --silent build
+	@ls -l src/patchword/lab/page/assets
 
 # `make test` with the newest versions; torch alone is pinned.
 newest:

@@ -56,6 +56,14 @@ def test_it_is_stored_without_outputs(tool, path):
     assert list(tool.faults(tool.read(path))) == []
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_stripping_changes_nothing_but_outputs(tool, path, tmp_path):
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    tool.strip(copy)
+    assert copy.read_bytes() == path.read_bytes()
+
+
 def test_stored_outputs_and_unknown_settings_are_faults(tool, tmp_path):
     notebook = tool.read(NOTEBOOKS[0])
     notebook.cells[tool.parameters_cell(notebook)].execution_count = 1

@@ -38,7 +38,10 @@ ALLOWED = {
         *("benchmarking", "tuning", "studies", "reports", "pipelines"),
     },
     "serving": {"core", "models", "weights", "data", "analysis"},
-    "lab": {"core", "serving", "analysis", "reports"},
+    "lab": {
+        *("core", "zoo", "layers", "models", "weights", "data", "training", "analysis", "recipes", "inspection"),
+        *("studies", "reports", "pipelines", "serving"),
+    },
 }
 ALLOWED["cli"] = ALLOWED.keys() - {"layers"}
 

@@ -134,8 +134,12 @@ def pairs(sources: tuple[int, ...], targets: tuple[int, ...], seed: int = 2) -> 
 def one_row(text: Text) -> Text:
     """The same texts one behind the other."""
     assert text.mask is not None
-    assert text.segments is not None
-    return Text(text.ids[text.mask][None], text.segments[text.mask][None], packed=Packed.of(text.mask.sum(1)))
+    row = {
+        name: part[text.mask][None]
+        for name, part in (("segments", text.segments), ("languages", text.languages))
+        if part is not None
+    }
+    return Text(text.ids[text.mask][None], packed=Packed.of(text.mask.sum(1)), **row)
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:

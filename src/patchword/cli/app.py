@@ -12,6 +12,7 @@ from patchword.cli.help import help_of
 from patchword.cli.inspection import (
     attention,
     attention_as_convolution,
+    lab,
     landscape,
     panoptic,
     robustness,
@@ -75,6 +76,7 @@ _verb("compare", compare.compare, MEASURE, "Compare models: scores, costs and sp
 _verb("bench", bench.bench, MEASURE, "Compare the speed with other libraries.")
 _verb("robustness", robustness.robustness, MEASURE, "Measure accuracy under image corruptions.")
 _verb("panoptic", panoptic.panoptic, MEASURE, "Measure the quality of panoptic segments.")
+_verb("lab", lab.lab, INSIDE, "Open the lab: one local page over your models.")
 _verb("attention", attention.attention, INSIDE, "Draw what a model attends to.")
 _verb("windows", windows.windows, INSIDE, "Draw which tokens attend to which.")
 _verb(

@@ -1,14 +1,19 @@
-"""The device and the precision of a run, and copies of tensors to a device."""
+"""The device and the precision of a run, copies of tensors to a device, and models without values."""
 
 import os
 import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from patchword import __version__
 from patchword.core.errors import UserError
+
+NORMAL = (nn.init.normal_, Tensor.normal_)
 
 
 def pick_device(name: str) -> torch.device:
@@ -56,3 +61,29 @@ def machine(device: torch.device) -> dict[str, Any]:
         "torch": torch.__version__,
         "patchword": __version__,
     }
+
+
+@contextmanager
+def shapes_only() -> Iterator[None]:
+    """Create tensors on the meta device, and leave out `normal_`: there are no values to set.
+
+    PyTorch has no quick `normal_` for this device; its slow one imports the compiler, sympy and triton, for seconds.
+    """
+    with torch.device("meta"), _WithoutNormal():
+        yield
+
+
+class _WithoutNormal(TorchFunctionMode):
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function in NORMAL:
+            tensor: Tensor = args[0] if args else kwargs["tensor"]
+            if tensor.is_meta:
+                return tensor
+        return function(*args, **kwargs)

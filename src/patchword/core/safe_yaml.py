@@ -35,5 +35,7 @@ def parse_yaml(text: str) -> Any:
     loader = _Plain(text)
     try:
         return loader.get_single_data()
+    except (ArithmeticError, AttributeError, LookupError, TypeError):  # e.g. of !!int ""
+        raise ValueError("expected values that fit their tags") from None
     finally:
         loader.dispose()

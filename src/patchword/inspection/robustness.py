@@ -118,8 +118,10 @@ def known_robustness(run: Run) -> Robustness | None:
             for kind, row in saved["corrupted"].items()
         }
         sizes = {int(size): float(value) for size, value in saved["sizes"].items()}
+        if not all(rows.values()):
+            raise ValueError("a corruption has no severity")
         return Robustness(float(saved["clean_accuracy"]), int(saved["images"]), int(saved["seed"]), rows, sizes)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise UserError(f"cannot read {path}", hint="remove it, and run `patchword robustness` again") from None
 
 

@@ -42,7 +42,7 @@ def read_sharpness(run: Run) -> dict[str, Any]:
     if not path.is_file():
         return {}
     kept = read_json(path)
-    if not isinstance(kept, dict):
+    if not isinstance(kept, dict) or not isinstance(kept.get("sample", {}), dict):
         raise UserError(f"cannot read {path}", hint="remove it, and run `patchword sharpness` again")
     sample = {_OLD_SAMPLE_KEYS.get(key, key): value for key, value in kept.get("sample", {}).items()}
     return {**kept, "sample": sample}

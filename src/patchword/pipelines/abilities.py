@@ -5,9 +5,10 @@ from patchword.pipelines.detection.engine import DetectionEngine
 from patchword.pipelines.images import ImageEngine
 from patchword.pipelines.segmentation.engine import SegmentationEngine
 from patchword.pipelines.texts import TextEngine
+from patchword.recipes.elmo.embedder import ElmoEmbedder
 from patchword.recipes.translation.translating import Translating
 
-Engine = ImageEngine | TextEngine | Translating | DetectionEngine | SegmentationEngine
+Engine = ImageEngine | TextEngine | ElmoEmbedder | Translating | DetectionEngine | SegmentationEngine
 
 _TITLES = {
     "p(image)": "predict classes",
@@ -28,6 +29,8 @@ def abilities(engine: Engine) -> tuple[str, ...]:
     """Return what can be asked, as a user types it."""
     if isinstance(engine, Translating):
         return "p.translate", "p.cost"
+    if isinstance(engine, ElmoEmbedder):
+        return "p.embed", "p.cost"
     if isinstance(engine, DetectionEngine):
         return "p(image)", "p.detect", "p.cost"
     if isinstance(engine, SegmentationEngine):

@@ -9,11 +9,13 @@ from patchword.core.errors import UserError
 from patchword.pipelines.detection.engine import DetectionEngine, require_one
 from patchword.pipelines.image_inputs import list_images
 from patchword.pipelines.images import ImageEngine, Vectors
+from patchword.pipelines.images import Pool as ImagePool
 from patchword.pipelines.predictions import Prediction, Predictions
 from patchword.pipelines.segmentation.engine import SegmentationEngine
 from patchword.pipelines.text_inputs import check_pairs, single_texts
 from patchword.pipelines.texts import TextEngine
-from patchword.recipes.text.inference.embedding import Pool, embedding_options
+from patchword.recipes.text.inference.embedder import TextEmbedder
+from patchword.recipes.text.inference.embedding import Pool
 from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.text.inference.reader import Counts
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
@@ -65,12 +67,12 @@ def predict_texts(engine: TextEngine, inputs: list[TextInput], top: int, empty: 
     check_pairs(inputs, task.paired, "question" in task.asked_as, engine.name)
     engine = _counting(engine)
     answers = engine.predict(inputs, recipe, check_top(top), empty)
-    _warn_truncated(engine, recipe.length)
+    _warn_truncated(engine.reader.counts, recipe.length)
     return Predictions(Prediction(one.text, answer, one.pair) for one, answer in zip(inputs, answers, strict=True))
 
 
 def embed_texts(
-    engine: TextEngine,
+    embedder: TextEmbedder,
     inputs: object,
     layer: int | None,
     pool: Pool | None,
@@ -78,18 +80,34 @@ def embed_texts(
     length: int | None,
 ) -> Vectors:
     """Return one vector per text, (texts, width)."""
-    texts, engine = single_texts(inputs), _counting(engine)
+    texts, embedder = single_texts(inputs), embedder.with_new_counts()
     if pool == "none":
         raise UserError("pool", expected="mean, first or pooler", got="none", hint="p.model.states returns all tokens")
-    options = embedding_options(engine.reader, layer, pool, normalize, length, prefix="")
-    vectors: Vectors = np.concatenate([part.vectors for part in engine.embed(texts, options)])
-    _warn_truncated(engine, options.length)
+    options = embedder.options(layer, pool, normalize, length, prefix="")
+    vectors: Vectors = np.concatenate([part.vectors for part in embedder.embed(texts, options)])
+    _warn_truncated(embedder.counts, options.length, embedder.unit)
     return vectors
 
 
-def embed_images(engine: ImageEngine, inputs: object, normalize: bool | None) -> Vectors:
+def embed_images(
+    engine: ImageEngine, inputs: object, layer: int | None, pool: Pool | None, normalize: bool | None
+) -> Vectors:
     """Return the pooled features of images, (images, width)."""
-    found = engine.features(list_images(inputs))
+    return _scaled(engine.features(list_images(inputs), layer, _image_pool(pool)), normalize)
+
+
+def embed_image_layers(engine: ImageEngine, inputs: object, pool: Pool | None, normalize: bool | None) -> list[Vectors]:
+    """Return the pooled features of images in every layer."""
+    return [_scaled(found, normalize) for found in engine.features_of_layers(list_images(inputs), _image_pool(pool))]
+
+
+def _image_pool(pool: Pool | None) -> ImagePool | None:
+    if pool not in (None, "mean", "first"):
+        raise UserError("pool", expected="mean (of the patches) or first ([CLS])", got=pool)
+    return pool
+
+
+def _scaled(found: Vectors, normalize: bool | None) -> Vectors:
     scaled: Vectors = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
     return scaled if normalize else found
 
@@ -106,7 +124,7 @@ def _counting(engine: TextEngine) -> TextEngine:
     return replace(engine, reader=replace(engine.reader, counts=Counts()))
 
 
-def _warn_truncated(engine: TextEngine, length: int) -> None:
-    if cut := engine.reader.counts.shortened:
+def _warn_truncated(counts: Counts, length: int | None, unit: str = "token") -> None:
+    if cut := counts.shortened:
         what = "1 text is" if cut == 1 else f"{cut:,} texts are"
-        warnings.warn(f"{what} longer than {length} tokens and truncated", stacklevel=4)
+        warnings.warn(f"{what} longer than {length} {unit}s and truncated", stacklevel=4)

@@ -1,7 +1,7 @@
 """Classes and features of images, computed in batches while threads decode the next files."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,17 +16,19 @@ from patchword.core.errors import UserError
 from patchword.core.grid import Grid
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.layers import Pyramid
-from patchword.layers.heads.image import ClassHead, DistilledHead
+from patchword.layers.heads.image import ClassHead, DistilledHead, first_token, mean_of_patches
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.pipelines.class_names import class_names
 from patchword.pipelines.image_inputs import OneImage, Transform
 from patchword.recipes.results.calibration import temperature_of
 from patchword.recipes.text.inference.answers import ClassAnswer
+from patchword.recipes.text.inference.embedding import layer_number
 from patchword.training.step import Precision, autocast
 
 _BATCH = 64
 Vectors: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # one row per input
+Pool: TypeAlias = Literal["mean", "first"]
 Decoded = Tensor | UserError  # pixels, or why an image cannot be read
 
 
@@ -88,19 +90,28 @@ class ImageEngine:
         return answers
 
     @torch.inference_mode()
-    def features(self, images: Sequence[OneImage]) -> Vectors:
-        """Return the pooled features before the head, (images, width). An image that cannot be read is an error."""
-        model, found = fuse_on_gpu(self.model), []
-        for decoded in self._batches(images):
-            for error in (one for one in decoded if isinstance(one, UserError)):
-                raise error
-            inputs = self._inputs(decoded)
-            assert inputs is not None, "every image was read"
-            with autocast(self.precision, self.device):
-                pooled = _pooled(self.model.head, *model.encode(inputs))
-            found.append(pooled.float().cpu().numpy())
-        vectors: Vectors = np.concatenate(found)
-        return vectors
+    def features(self, images: Sequence[OneImage], layer: int | None = None, pool: Pool | None = None) -> Vectors:
+        """Return one vector per image, (images, width). An image that cannot be read is an error.
+
+        layer: 0 is the input of the first block, -1 the last layer. pool: by default as the head reads its tokens.
+        """
+        number = layer_number(self.model.depth, -1 if layer is None else layer, prefix="")
+        model, is_last = fuse_on_gpu(self.model), number == self.model.depth
+
+        def compute(inputs: Tensor) -> list[Tensor]:
+            tokens, grid = model.encode(inputs) if is_last else self.model.states(inputs)[number]
+            return [_pooled(self.model.head, tokens, grid, pool)]
+
+        return self._vectors(images, compute)[0]
+
+    @torch.inference_mode()
+    def features_of_layers(self, images: Sequence[OneImage], pool: Pool | None = None) -> list[Vectors]:
+        """Return the vectors of `features` for every layer from 0 on, in one pass over the images."""
+
+        def compute(inputs: Tensor) -> list[Tensor]:
+            return [_pooled(self.model.head, tokens, grid, pool) for tokens, grid in self.model.states(inputs)]
+
+        return self._vectors(images, compute)
 
     def without_classes(self) -> "ImageEngine":
         """Return the same engine for a model whose head is not trained."""
@@ -109,6 +120,18 @@ class ImageEngine:
     def calibrated(self) -> "ImageEngine":
         """Return the same engine with the temperature that was fitted on the validation images of its run."""
         return replace(self, temperature=temperature_of(self.folder, self.name))
+
+    def _vectors(self, images: Sequence[OneImage], compute: Callable[[Tensor], list[Tensor]]) -> list[Vectors]:
+        """Compute vectors per batch: for each of them, those of all images."""
+        found: list[list[Tensor]] = []
+        for decoded in self._batches(images):
+            for error in (one for one in decoded if isinstance(one, UserError)):
+                raise error
+            inputs = self._inputs(decoded)
+            assert inputs is not None, "every image was read"
+            with autocast(self.precision, self.device):
+                found.append([one.float().cpu() for one in compute(inputs)])
+        return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
 
     def _inputs(self, decoded: Sequence[Decoded]) -> Tensor | None:
         """Return the normalized batch on the device; None if no image could be read."""
@@ -131,8 +154,14 @@ class ImageEngine:
                 yield list(pool.map(tried, images[start : start + _BATCH]))
 
 
-def _pooled(head: nn.Module, tokens: Tensor, grid: Grid) -> Tensor:
-    """Return what the head reads: (images, tokens, width) -> (images, width)."""
+def _pooled(head: nn.Module, tokens: Tensor, grid: Grid, pool: Pool | None) -> Tensor:
+    """(images, tokens, width) -> (images, width). A stage without leading tokens has the mean of its patches."""
+    if pool == "first" and not grid.prefix:
+        raise UserError("the layer has no [CLS] token", expected="pool mean", got="pool first")
+    if pool == "first":
+        return first_token(tokens, grid)
+    if pool == "mean" or (not grid.prefix and isinstance(head, (ClassHead, DistilledHead))):
+        return mean_of_patches(tokens, grid)
     if isinstance(head, DistilledHead):
         return tokens[:, :2].mean(1)  # of the tokens of both heads, as timm does
     if not isinstance(head, ClassHead):

@@ -20,6 +20,7 @@ from patchword.pipelines.answering import (
     check_top,
     classify_images,
     detect_objects,
+    embed_image_layers,
     embed_images,
     embed_texts,
     predict_texts,
@@ -34,6 +35,8 @@ from patchword.pipelines.predictions import Prediction, Predictions
 from patchword.pipelines.segmentation.engine import SegmentationEngine
 from patchword.pipelines.text_inputs import TextGiven, list_texts, single_texts
 from patchword.pipelines.texts import TextEngine
+from patchword.recipes.elmo.embedder import ElmoEmbedder
+from patchword.recipes.text.inference.embedder import TextEmbedder
 from patchword.recipes.text.inference.generation import Continuation, GenerationOptions
 from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.translation.search import Search
@@ -56,6 +59,7 @@ class Pipeline:
     | answers in a text | `p.answer(question, context)` |
     | masked language model | `p.fill("The [MASK] sat.")` |
     | causal language model | `p.generate("Once upon")` |
+    | ELMo | `p.embed(texts)` |
     | translator | `p.translate(texts)` |
 
     `p.model`, `p.labels`, `p.transform` (images), `p.tokenizer` (texts), `p.device`, `p.precision` and `p.cost()` are
@@ -69,6 +73,11 @@ class Pipeline:
     def name(self) -> str:
         """What was opened."""
         return self._engine.name
+
+    @property
+    def engine(self) -> Engine:
+        """What answers, of the kind of the model; the functions of the library take its parts."""
+        return self._engine
 
     @property
     def model(self) -> Model:
@@ -86,6 +95,13 @@ class Pipeline:
     def segmenter(self) -> Segmenter:
         """The segmenter, on its device, in evaluation mode."""
         return self._pixels("p.segment").model
+
+    @property
+    def translator(self) -> Translating:
+        """The translator with its tokenizers: alignment, and the search step by step."""
+        require(self._engine, "p.translate")
+        assert isinstance(self._engine, Translating), "only a translator has this ability"
+        return self._engine
 
     @property
     def device(self) -> torch.device:
@@ -117,7 +133,8 @@ class Pipeline:
         if isinstance(self._engine, SegmentationEngine):
             raise UserError(f"{self.name} is a segmenter, which takes images of any size", expected="p.segment(images)")
         if not isinstance(self._engine, ImageEngine):
-            raise UserError(f"{self.name} reads texts", expected="p.tokenizer")
+            own = "p.embed(texts)" if isinstance(self._engine, ElmoEmbedder) else "p.tokenizer"
+            raise UserError(f"{self.name} reads texts", expected=own)
         return self._engine.transform
 
     @property
@@ -129,9 +146,17 @@ class Pipeline:
             raise UserError(f"{self.name} reads images", expected="p.segment(images)")
         if isinstance(self._engine, ImageEngine):
             raise UserError(f"{self.name} reads images", expected="p.transform")
+        if isinstance(self._engine, ElmoEmbedder):
+            raise UserError(f"{self.name} reads the characters of words", expected="p.embed(texts)")
         if isinstance(self._engine, Translating):
             return self._engine.languages.source
         return self._engine.reader.tokenizer
+
+    @property
+    def layers(self) -> int:
+        """The number of the last layer that `p.embed` reads: of a Transformer, its depth."""
+        require(self._engine, "p.embed")
+        return self._engine.model.depth if isinstance(self._engine, ImageEngine) else self._embedder().depth
 
     def __call__(
         self,
@@ -213,20 +238,40 @@ class Pipeline:
     ) -> Vectors:
         """Return one vector per image or text: float32 of shape (inputs, width).
 
-        Images: the pooled features before the head, of the inputs that `p(...)` takes. Texts: the pooled tokens of a
-        layer; by default as the folder of sentence-transformers defines it, else the mean of the last layer.
+        Images: the pooled tokens of a layer, of the inputs that `p(...)` takes; by default what the head reads. Texts:
+        the pooled tokens of a layer; by default as the folder of sentence-transformers defines it, else the mean of the
+        last layer. The tokens of an ELMo are words.
 
-        layer: of a text model: 0 is the input of the first block, -1 the last layer.
-        pool: of a text model: how the vectors of the tokens become one.
+        layer: 0 is the input of the first block, -1 the last layer. The layers of an image model are the blocks of all
+            its stages; `p.layers` is the number of the last one.
+        pool: how the vectors of the tokens become one. Of an image model: mean (of the patches) or first ([CLS]); by
+            default as its head does, and the mean of the patches in stages without a [CLS] token.
         normalize: scale the vectors to length 1.
         length: of a text model: maximum number of tokens per text, special tokens included.
         """
         require(self._engine, "p.embed")
         if not isinstance(self._engine, ImageEngine):
-            return embed_texts(self._texts("p.embed"), inputs, layer, pool, normalize, length)
-        if layer is not None or pool is not None or length is not None:
-            raise UserError(f"{self.name} reads images", expected="no layer, pool or length")
-        return embed_images(self._engine, inputs, normalize)
+            return embed_texts(self._embedder(), inputs, layer, pool, normalize, length)
+        if length is not None:
+            raise UserError(f"{self.name} reads images", expected="no length")
+        return embed_images(self._engine, inputs, layer, pool, normalize)
+
+    def embed_layers(
+        self,
+        inputs: ImageInput | Sequence[ImageInput],
+        *,
+        pool: Literal["mean", "first"] | None = None,
+        normalize: bool | None = None,
+    ) -> list[Vectors]:
+        """Return what `embed` returns for each layer from 0 to `p.layers`; images pass through the model only once.
+
+        >>> for layer, vectors in enumerate(p.embed_layers("photos", pool="mean")): ...
+        """
+        require(self._engine, "p.embed")
+        if isinstance(self._engine, ImageEngine):
+            return embed_image_layers(self._engine, inputs, pool, normalize)
+        layers = range(self.layers + 1)
+        return [self.embed(inputs, layer=layer, pool=pool, normalize=normalize) for layer in layers]
 
     def fill(self, text: str, *, top: int = 5, pieces: bool = False) -> Fillings:
         """Return the most probable words at every [MASK] of a text.
@@ -265,10 +310,9 @@ class Pipeline:
 
         beams: of the search; 1 is greedy decoding. penalty: length penalty of the beam search
         """
-        require(self._engine, "p.translate")
-        assert isinstance(self._engine, Translating), "only a translator has this ability"
+        engine = self.translator
         inputs = [TextInput(text, place={"file": "the texts"}) for text in single_texts(texts)]
-        return self._engine.texts(self._engine.sources(inputs), Search(beams, penalty), lambda done: None)
+        return engine.texts(engine.sources(inputs), Search(beams, penalty), lambda done: None)
 
     def attention(
         self,
@@ -327,6 +371,9 @@ class Pipeline:
         require(self._engine, ability)
         assert isinstance(self._engine, SegmentationEngine), "only a segmenter has this ability"
         return self._engine
+
+    def _embedder(self) -> TextEmbedder:
+        return self._engine if isinstance(self._engine, ElmoEmbedder) else self._texts("p.embed").embedder
 
     def _texts(self, ability: str) -> TextEngine:
         require(self._engine, ability)

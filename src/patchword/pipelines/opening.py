@@ -11,6 +11,7 @@ from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
+from patchword.models.text.elmo import Elmo
 from patchword.pipelines.abilities import Engine
 from patchword.pipelines.detection.engine import DetectionEngine
 from patchword.pipelines.detection.opening import is_detector, open_detector
@@ -19,6 +20,7 @@ from patchword.pipelines.interface import Pipeline
 from patchword.pipelines.segmentation.engine import SegmentationEngine
 from patchword.pipelines.segmentation.opening import holds_segmenter, run_options, saved_colors
 from patchword.pipelines.texts import TextEngine
+from patchword.recipes.elmo.embedder import ElmoEmbedder
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.run_folder import RunFolder, refuse_several_runs
 from patchword.recipes.schema.reading import read_recipe
@@ -154,6 +156,10 @@ def _engine(
         found = _tokenizer(tokenizer, folder, name)
         check_vocabulary(model, found, name)
         return TextEngine(reader_of(folder or Path(f"<{name}>"), model, found, device, precision), name)
+    if isinstance(model, Elmo):
+        if tokenizer is not None:
+            raise UserError(f"{name} reads the characters of words", expected="no tokenizer")
+        return ElmoEmbedder.of(model, path, name, device, precision)
     if isinstance(model, Translator):
         return Translating.of(model, _languages(tokenizer, folder, name), device, name)
     reads = REGISTRY.reads(model.card.model)

@@ -23,7 +23,8 @@ def text_table(rows: Sequence[Mapping[str, str]]) -> str:
     for row in rows:
         table.add_row(*(Text(row.get(name, "")) for name in columns))
     text = io.StringIO()
-    Console(file=text, width=max(80, shutil.get_terminal_size((100, 24)).columns), color_system=None).print(table)
+    width = max(80, shutil.get_terminal_size((100, 24)).columns)
+    Console(file=text, width=width, color_system=None, force_jupyter=False).print(table)
     return text.getvalue().rstrip("\n")
 
 

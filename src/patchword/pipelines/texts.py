@@ -7,7 +7,7 @@ from typing import Literal
 
 from patchword.recipes.results.calibration import temperature_of
 from patchword.recipes.text.inference.answers import TextAnswer
-from patchword.recipes.text.inference.embedding import Embedded, EmbeddingOptions, embed
+from patchword.recipes.text.inference.embedder import SubwordEmbedder
 from patchword.recipes.text.inference.filling import Gap, fill
 from patchword.recipes.text.inference.generation import (
     Continuation,
@@ -27,7 +27,7 @@ from patchword.recipes.text.tasks.all_tasks import task_of_head, task_spec_of
 
 @dataclass(frozen=True)
 class TextEngine:
-    """A text model with its tokenizer. The verbs predict, embed, fill and generate ask it as a pipeline does.
+    """A text model with its tokenizer. The verbs predict, fill and generate ask it as a pipeline does.
 
     name: what the user opened, for messages. temperature: the logits of classes are divided by it; 1 gives the
     probabilities as trained.
@@ -75,11 +75,10 @@ class TextEngine:
         """Return the same engine with the temperature that was fitted on the validation texts of its run."""
         return replace(self, temperature=temperature_of(self.reader.folder, self.name))
 
-    def embed(
-        self, texts: Sequence[str], options: EmbeddingOptions, advance: Advance = ignore_progress
-    ) -> Iterator[Embedded]:
-        """Yield the vectors of some texts at a time."""
-        return embed(self.reader, texts, options, advance)
+    @property
+    def embedder(self) -> SubwordEmbedder:
+        """The model without its head."""
+        return SubwordEmbedder(self.reader)
 
     def fill(self, text: str, top: int = 5, pieces: bool = False) -> list[Gap]:
         """Return the most probable words at every mask."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from patchword.recipes.run_folders.finished import best_index, validation_metric
 from patchword.recipes.schema.recipe import Recipe
 
 
@@ -10,18 +11,14 @@ def early_stop(recipe: Recipe, records: Sequence[Mapping[str, Any]]) -> str:
     """Return a sentence about a run that ran out of patience; empty for any other run. records: metrics.jsonl"""
     if not recipe.patience or not records or len(records) >= recipe.epochs:
         return ""
-    field = _score(records[0])
-    best = max(range(len(records)), key=lambda index: records[index][field])  # the first of equal ones, as in the loop
+    best = best_index(records)
     if len(records) - 1 - best < recipe.patience:
         return ""  # stopped by a callback
-    waited, score = f"{recipe.patience} epochs" if recipe.patience > 1 else "one epoch", field.replace("_", " ")
+    waited, score = (
+        f"{recipe.patience} epochs" if recipe.patience > 1 else "one epoch",
+        validation_metric(records[0]).replace("_", " "),
+    )
     return (
         f"Training stopped after epoch {len(records)} of {recipe.epochs}: {waited} without a better {score} than that "
         f"of epoch {best + 1}, whose weights were kept (patience={recipe.patience})."
     )
-
-
-def _score(record: Mapping[str, Any]) -> str:
-    """Return the field that selects the best epoch, which the loop writes directly after the validation loss."""
-    names = list(record)
-    return names[names.index("validation_loss") + 1]

@@ -6,8 +6,11 @@ model.safetensors   the weights that were best on the validation set
 tokenizer.json      the tokenizer of a run on texts
 decoder.safetensors the mask token and the prediction head of masked image modelling
 metrics.jsonl       one line per epoch
+steps.jsonl         one line per second of training, or less
+confusion.jsonl     of a classifier of at most 50 classes: its confusion matrix at each validation
 checkpoints/        the states that a restart resumes from, until the run is finished
 evaluation.json     the test result
+mistakes.json       of a classifier: its most confident mistakes on the test set
 evaluations/        results on other data: `patchword evaluate RUN data=OTHER`
 machine.json        what it ran on
 calibration.json    of a classifier: the temperature and the threshold that were fitted on its validation examples

@@ -19,6 +19,7 @@ from patchword.layers.activation_checkpointing import checkpoint_activations
 from patchword.recipes.early_stopping import early_stop
 from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_agreement, check_group, samples_of
+from patchword.recipes.results.mistakes import MISTAKES
 from patchword.recipes.resume import report_cost, resumable, resume_loop
 from patchword.recipes.run_folders.finished import FINISHED, is_finished
 from patchword.recipes.schema.batch_size import AUTO_BATCH
@@ -40,6 +41,7 @@ from patchword.training.parallel.files import SilentLog, checkpoints_of
 from patchword.training.parallel.process_group import SINGLE_PROCESS, SingleProcess
 from patchword.training.parallel.rank import is_main
 from patchword.training.parallel.rendezvous import SAVED, join_group, report_to_launcher
+from patchword.training.progress_files import ConfusionLog, RecordedSteps
 from patchword.training.run_log import RunLog, read_metrics
 from patchword.training.schedule import WarmupCosine, WarmupLinear, WarmupSteps, inverse_root
 from patchword.training.signals import interruptible, stop_requested
@@ -138,7 +140,8 @@ def begin(recipe: Recipe, task: Task, folder: Path) -> None:
 
 def save_best(task: Task, folder: Path) -> None:
     """Save the current weights; an evaluation of earlier ones is removed first, so that none has others' result."""
-    (folder / "evaluation.json").unlink(missing_ok=True)
+    for name in ("evaluation.json", MISTAKES):
+        (folder / name).unlink(missing_ok=True)
     task.save(folder)
 
 
@@ -232,21 +235,26 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
         report_to_launcher(SAVED)
         report_cost(cost, folder, console)
 
+    schedule = SCHEDULES[recipe.schedule](
+        recipe.learning_rate, total, round(total * recipe.warmup), recipe.min_lr_ratio
+    )
+    run_log: ProgressLog = SilentLog()
+    if group.is_main:
+        run_log = RecordedSteps(RunLog(folder, console, task.unit, task.metric), folder, schedule)
     checkpoints = BackgroundCheckpoints(folder / "checkpoints", on_first_save=on_first_save)
     return Loop(
         model=model,
         optimizer=optimizer,
         step=step,
-        schedule=SCHEDULES[recipe.schedule](
-            recipe.learning_rate, total, round(total * recipe.warmup), recipe.min_lr_ratio
-        ),
+        schedule=schedule,
         average=build_average(recipe, model, steps),
         data=lambda epoch, first: group.batches(task.data(epoch, first, group.sharing)),
         validate=lambda: task.validate(group.sharing),
         save_best=lambda: group.save(model, lambda: save_best(task, folder)),
         checkpoints=checkpoints_of(group, checkpoints, model, optimizer),
-        run_log=RunLog(folder, console, task.unit, task.metric) if group.is_main else SilentLog(),
+        run_log=run_log,
         step_seed=lambda step: group.seed(step_seed(recipe.seed, step), step_seed),
+        on_validation=ConfusionLog(folder) if group.is_main else lambda validation, state: None,
         start_epoch=epoch_starter(model, recipe.freeze),
         any_rank=group.any_rank,
         epochs=recipe.epochs,

@@ -43,6 +43,7 @@ class Loop:
     metric: str = "accuracy"  # the name of the validation score
     interrupted: Callable[[], bool] = lambda: False  # checked once after every step
     cancelled: Callable[[], bool] = lambda: False  # checked at any time when nothing can be lost, as in validation
+    on_validation: Callable[[Validation, State], None] = lambda validation, state: None  # after the epoch is logged
     start_epoch: Callable[[int], None] = lambda epoch: None  # after the model was set to training mode
     any_rank: Callable[[bool, bool], tuple[bool, ...]] = lambda *flags: flags  # True for all if True for any process
     state: State = field(default_factory=State)
@@ -137,8 +138,9 @@ class Loop:
                 self.model.eval()
                 with cancellable(self.model, self.cancelled):
                     validation = self.validate()
-                if validation.score > state.best_score:
-                    state.best_score, state.best_epoch, state.epochs_since_best = validation.score, state.epoch, 0
+                if state.is_improved_by(validation):
+                    state.best_score, state.best_loss = validation.score, validation.loss
+                    state.best_epoch, state.epochs_since_best = state.epoch, 0
                     self.save_best()
                 else:
                     state.epochs_since_best += 1
@@ -159,6 +161,7 @@ class Loop:
         }
         state.epoch, state.batch, state.seen, state.loss, state.correct = state.epoch + 1, 0, 0, 0.0, 0.0
         self.run_log.epoch(record, state)  # before the checkpoint: a resumed run drops lines of unfinished epochs
+        self.on_validation(validation, state)
         self._save()
         return True
 

@@ -29,7 +29,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
             records.append({"learning_rate" if name == "rate" else name: value for name, value in record.items()})
-        except ValueError:
+        except (ValueError, RecursionError):
             break
     return records
 

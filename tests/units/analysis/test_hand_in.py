@@ -4,6 +4,8 @@ import ast
 import json
 import operator
 import re
+import shutil
+import subprocess
 from functools import cache
 
 import pytest
@@ -219,9 +221,10 @@ def test_tables_of_markdown_have_equally_many_columns(name):
 def test_latex_of_a_block():
     text = block("vit-exercise").to_latex()
     assert (
-        r"N &= (H_0 / P) \cdot (W_0 / P) + 1 = (28 / 4) \cdot (28 / 4) + 1 = 7 \cdot 7 + 1 = 50 && \text{tokens}"
-        in text
-    )
+        r"N &= (H_0 / P) \cdot (W_0 / P) + 1 = (28 / 4) \cdot (28 / 4) + 1 && \text{tokens} \\"
+        "\n"
+        r"&= 7 \cdot 7 + 1 = 50 \\"
+    ) in text
     assert (
         r"& \text{query $\times$ key:} & & h \cdot N \cdot N \cdot d = 4 \cdot 50 \cdot 50 \cdot 16 = 160{,}000 \\"
         in text
@@ -252,9 +255,33 @@ def test_latex_is_balanced_and_escaped(name, steps):
         assert "\n\n" not in equation  # LaTeX refuses an empty line there
 
 
+@pytest.mark.parametrize("name", [*MODELS, *DENSE])
+def test_lines_of_latex_are_not_wider_than_the_page(name):
+    for equation in re.findall(r"\\begin\{align\*\}(.*?)\\end\{align\*\}", whole(name).to_latex(), re.DOTALL):
+        for row in equation.strip().split("\\\\\n"):
+            assert len(as_read(row)) <= 82, row
+
+
+def as_read(row: str) -> str:
+    """Return a row of an equation about as it is read, without the commands."""
+    text = re.sub(r"\\(text|mathbf)\{|\$|\\quad|&|\}|\{(?=,)", "", row)
+    return " ".join(re.sub(r"\\(cdot|times|[lr]ceil)", "x", text).split())
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex with amsmath")
+@pytest.mark.parametrize("name", ["vit-exercise", "swin-mini", "cswin-mini"])
+def test_latex_compiles_and_fits_the_page(name, tmp_path):
+    head = "\\documentclass{article}\n\\usepackage{amsmath}\n\\begin{document}\n"
+    (tmp_path / "cost.tex").write_text(f"{head}{whole(name).to_latex()}\\end{{document}}\n", encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "cost.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="latin-1", check=False)
+    assert done.returncode == 0, done.stdout
+    assert "Overfull" not in done.stdout
+
+
 def test_names_with_special_characters_are_escaped():
     cost = Cost("my_run & 50%", "", (1, 1, 28, 28), whole("vit-exercise").lines)
-    assert r"\subsection*{Cost of my\_run \& 50\%}" in cost.to_latex()
+    assert r"\subsection*{\raggedright Cost of my\_run \& 50\%}" in cost.to_latex()
     assert r"## Cost of my\_run & 50%" in cost.to_markdown()
 
 

@@ -71,6 +71,7 @@ VERBS = [
     "similar",
     "runs",
     "sharpness",
+    "lab",
     "landscape",
     "export",
     "data",

@@ -23,6 +23,7 @@ from patchword.layers import TextModel
 from patchword.recipes.text.inference import embedding as embedding
 from patchword.recipes.text.inference.filling import put_in
 from patchword.recipes.text.inference.input import TextInput
+from patchword.recipes.text.inference.opening import open_embedder
 from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered
 from patchword.recipes.text.inference.reader import open_reader
 from patchword.recipes.text.inference.similarity import similar
@@ -680,7 +681,7 @@ def test_the_table_and_the_pictures(command, minilm):
 
 
 def test_many_uses_are_drawn_without_numbers(minilm):
-    found = similar(open_reader(str(minilm)), "cat", [TextInput("The cat sat. " * 2)] * 30)
+    found = similar(open_embedder(str(minilm)), "cat", [TextInput("The cat sat. " * 2)] * 30)
     assert (len(found.uses), found.left_out, found.unread) == (40, 0, 10)
     few = replace(found, uses=found.uses[:3], layers={layer: map[:3, :3] for layer, map in found.layers.items()})
     assert heat_maps(few, "svg").count(b"1.00") > 6 > heat_maps(found, "svg").count(b"1.00")

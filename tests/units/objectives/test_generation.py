@@ -315,3 +315,20 @@ def test_beams_below_one_are_refused():
 def test_the_vocabulary_may_be_smaller_than_the_beams():
     found = beam_search(Table(2, 3), 8, 2, [0])
     assert all(found[text][0].tokens in Table(2, 3).every(text, 2, 0) for text in range(2))
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+@pytest.mark.parametrize("beams", [1, 3, 8])
+def test_an_observer_changes_nothing_and_sees_every_step(beams, penalty):
+    steps: list[list] = [[] for _ in range(12)]
+    plain = beam_search(Table(12, 5), beams, 6, [0], penalty)
+    assert beam_search(Table(12, 5), beams, 6, [0], penalty, [seen.append for seen in steps]) == plain
+    for seen, found in zip(steps, plain, strict=True):
+        finished = [one.score for candidates in seen for one in candidates if one.fate == "finished"]
+        assert {text.score for text in found} <= set(finished)
+        kept = [[one for one in candidates if one.fate == "kept"] for candidates in seen]
+        assert not kept[-1]
+        assert all(1 <= len(one) <= beams for one in kept[:-1])
+        for before, candidates in zip(kept, seen[1:], strict=False):
+            assert {one.beam for one in candidates} <= set(range(len(before)))
+    assert max(map(len, steps)) > 2

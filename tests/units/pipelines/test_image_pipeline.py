@@ -174,6 +174,47 @@ def test_the_embedding_is_what_the_head_reads(name, photo):
     np.testing.assert_allclose(np.linalg.norm(p.embed(photo, normalize=True), axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["vit-tiny-16", "cvt-13", "swin-tiny", "resnet-18", "mixer-small-16"])
+def test_the_embedding_of_a_layer_is_the_output_of_its_block(name, photo):
+    model = patchword.create(name, image=32, classes=3).eval()
+    p = patchword.pipeline(model, device="cpu")
+    outputs, inputs = [], []
+
+    def keep(block, given, output):
+        inputs.append(given[0])
+        outputs.append(output)
+
+    for stage in model.stages:
+        for block in stage.blocks if hasattr(stage, "blocks") else stage.encoder.blocks:
+            block.register_forward_hook(keep)
+    p.embed(photo)
+    hidden = [as_tokens(one) for one in [inputs[0], *outputs]]
+    assert p.layers == len(outputs)
+    grids = [grid for _, grid in model.states(p.transform(photo)[None])]
+    for layer in (0, 1, p.layers - 1):
+        expected = hidden[layer][0, grids[layer].prefix :].mean(0)
+        found = p.embed(photo, layer=layer, pool="mean")
+        np.testing.assert_allclose(found[0], expected.numpy(), atol=1e-5)
+    np.testing.assert_array_equal(p.embed(photo, layer=-1), p.embed(photo))
+    for layer, found in enumerate(p.embed_layers([photo, photo], normalize=True)):
+        expected = p.embed([photo, photo], layer=layer, normalize=True)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def as_tokens(state: torch.Tensor) -> torch.Tensor:
+    """A convolutional block has a map."""
+    return state if state.ndim == 3 else state.flatten(2).transpose(1, 2)
+
+
+def test_a_layer_is_pooled_as_the_head_reads_it_where_it_has_a_cls_token(p, photo):
+    states = [tokens[0] for tokens, _ in p.model.states(p.transform(photo)[None])]
+    for layer in (0, 1):
+        np.testing.assert_allclose(p.embed(photo, layer=layer)[0], states[layer][0].detach().numpy(), atol=1e-5)
+    swin = patchword.pipeline(patchword.create("swin-tiny", image=32, classes=3), device="cpu")
+    with pytest.raises(UserError, match="no \\[CLS\\]"):
+        swin.embed(photo, pool="first")
+
+
 def test_attention_has_maps_rollout_and_relevance(p, photo):
     found = p.attention(photo)
     assert found.layers == tuple(range(1, len(found.maps) + 1))
@@ -231,7 +272,9 @@ def test_the_verb_refuses_a_text_model_without_a_tokenizer(photo, command):
         (lambda p: p.tokenizer, "expected p.transform"),
         (lambda p: p(np.zeros((8, 8), np.uint8), question="why?"), "no pair and no question"),
         (lambda p: p(np.zeros((8, 8), np.uint8), top=0), "1 or more"),
-        (lambda p: p.embed(np.zeros((8, 8), np.uint8), layer=1), "no layer"),
+        (lambda p: p.embed(np.zeros((8, 8), np.uint8), length=9), "no length"),
+        (lambda p: p.embed(np.zeros((8, 8), np.uint8), pool="pooler"), "mean .* or first"),
+        (lambda p: p.embed(np.zeros((8, 8), np.uint8), layer=99), "^layer: expected 0"),
         (lambda p: patchword.pipeline(p.model, tokenizer="folder"), "no tokenizer"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 import patchword
 from patchword.pipelines import Attention, Fillings, Pipeline, Prediction, Predictions
+from patchword.pipelines.tables import text_table
 
 RESULTS = [Attention, Fillings, Pipeline, Prediction, Predictions]
 
@@ -26,3 +27,10 @@ def test_the_help_teaches():
     for name in ("detect", "embed", "attention", "tag", "answer", "fill", "generate", "translate", "cost"):
         assert f"p.{name}(" in patchword.Pipeline.__doc__
         assert getattr(patchword.Pipeline, name).__doc__
+
+
+def test_a_table_is_a_text_in_a_notebook_too(monkeypatch, capsys):
+    """rich would display the table by itself, above the HTML that the notebook shows."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "cat" in text_table([{"label": "cat"}])
+    assert capsys.readouterr().out == ""

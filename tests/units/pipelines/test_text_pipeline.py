@@ -150,6 +150,10 @@ def test_embeddings_are_the_mean_of_the_last_layer(opened):
     np.testing.assert_allclose(np.linalg.norm(p.embed(TEXTS, normalize=True), axis=1), 1, atol=1e-5)
     with pytest.raises(UserError, match=r"^layer: expected 0"):
         p.embed(TEXTS, layer=9)
+    layers = p.embed_layers(TEXTS)
+    assert len(layers) == p.layers + 1
+    np.testing.assert_array_equal(layers[1], p.embed(TEXTS, layer=1))
+    np.testing.assert_array_equal(layers[-1], found)
 
 
 def test_masks_are_filled(opened):

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -17,7 +18,9 @@ from PIL import Image
 
 import patchword
 from patchword.analysis.attention_pattern import (
+    KeyReceptiveField,
     attention_patterns,
+    block_receptive_fields,
     by_stage,
     computed_density,
     density,
@@ -126,6 +129,30 @@ def test_the_masked_pairs_of_a_shifted_window_are_those_found_by_brute_force():
     assert torch.equal(relation(pattern), expected)
     assert pattern.pairs == int(expected.sum())
     assert (pattern.computed, pattern.pairs) == (6 * 49 * 49, (16 + 49 + 9) * (16 + 49 + 49 + 9))
+
+
+def test_a_receptive_field_grows_block_by_block():
+    """Worked out by hand: the block next to the output comes last, so the first block has regular windows."""
+    stage = by_stage(of("swin-tiny", image=96, depths=(2, 2, 2, 2)))[0]
+    assert stage[0].grid.tokens == 24 * 24
+    first, second = block_receptive_fields(stage, 0)
+    assert (int(first.sum()), int(second.sum())) == (49, 49)  # the shifted window of a corner is a part of the regular
+    first, second = block_receptive_fields(stage, 5 * 24 + 5)
+    assert (int(first.sum()), int(second.sum())) == (49, 4 * 49)
+
+
+def test_reduced_keys_hear_the_tokens_that_they_are_made_of():
+    pattern = of("pvt-mini")[0]
+    assert int(block_receptive_fields([pattern], 0)[0].sum()) == 14 * 14
+    made = pattern.key_receptive_field
+    rows, columns = made.rows.clone(), made.columns.clone()
+    rows[:, 13] = columns[:, 12:] = False  # keys that leave out the last row and two columns
+    fewer = replace(pattern, key_receptive_field=KeyReceptiveField(rows, columns))
+    expected = torch.zeros(14, 14, dtype=torch.bool)
+    expected[:13, :12] = True
+    assert torch.equal(fewer.attended_tokens(torch.arange(196) == 195), expected.flatten())
+    expected[13, 13] = True  # the token itself, by the residual connection
+    assert torch.equal(block_receptive_fields([fewer], 195)[-1], expected.flatten())
 
 
 MODELS = {

@@ -405,11 +405,11 @@ class RecordingLog:
         self.stopped += 1
 
 
-def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
-    """A loop over random data with given validation scores."""
+def loop_of(tmp_path, accuracies: list[float], losses: list[float] | None = None, **options) -> Loop:
+    """A loop over random data with given validation scores and losses."""
     model = nn.Linear(2, 2)
     optimizer = adamw(model, 0.1, 0.0)
-    answers, kept = iter(accuracies), []
+    answers, kept = iter(zip(losses or [1.0] * len(accuracies), accuracies, strict=True)), []
     loop = Loop(
         model=model,
         optimizer=optimizer,
@@ -417,7 +417,7 @@ def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
         schedule=WarmupCosine(0.1, 3 * len(accuracies)),
         average=WeightAverage(model, 0.0),
         data=lambda _, first: (batch_of(torch.randn(4, 2), torch.tensor([0, 1, 0, 1])) for _ in range(first, 3)),
-        validate=lambda: Validation(1.0, next(answers)),
+        validate=lambda: Validation(*next(answers)),
         save_best=lambda: kept.append(model.weight.detach().clone()),
         checkpoints=Checkpoints(tmp_path / "checkpoints"),
         run_log=RecordingLog(),
@@ -433,10 +433,18 @@ def loop_of(tmp_path, accuracies: list[float], **options) -> Loop:
 def test_the_best_weights_are_kept_and_marked(tmp_path):
     loop = loop_of(tmp_path, [0.5, 0.4, 0.6, 0.6, 0.7])
     assert loop.run()
-    assert loop.run_log.stars == [True, False, True, False, True]  # as good as the best is not better
+    assert loop.run_log.stars == [True, False, True, False, True]  # an equal score with an equal loss is not better
     assert len(loop.kept) == 3
     assert (loop.state.best_score, loop.state.best_epoch, loop.state.step) == (0.7, 4, 15)
     assert loop.run_log.stopped == 1
+
+
+def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
+    """On an easy set the score is perfect long before the probabilities are."""
+    loop = loop_of(tmp_path, [0.9, 1.0, 1.0, 1.0, 0.9], [0.5, 0.4, 0.2, 0.3, 0.1])
+    assert loop.run()
+    assert loop.run_log.stars == [True, True, True, False, False]
+    assert (loop.state.best_epoch, loop.state.best_loss) == (2, 0.2)
 
 
 @pytest.mark.parametrize(("patience", "epochs"), [(0, 7), (1, 2), (2, 5), (3, 7)], ids=["never", "one", "two", "three"])
@@ -522,7 +530,9 @@ def test_a_state_with_the_earlier_names_of_its_fields_is_read():
         **{"waited": 2, "seconds": 9.5, "parts": 4, "bad": 5, "bad_in_row": 1, "skipped": [2, 3], "losses": [0.5]},
     }
     state = State.from_dict(earlier)
-    assert list(state.to_dict().values()) == list(earlier.values())
+    saved = state.to_dict()
+    assert saved.pop("best_loss") == float("inf")  # which they did not have
+    assert list(saved.values()) == list(earlier.values())
     assert (state.correct, state.best_score, state.epochs_since_best, state.micro_batches) == (20.0, 0.75, 2, 4)
     assert (state.nonfinite_steps, state.nonfinite_in_a_row) == (5, 1)
     assert (state.skipped_steps, state.recent_losses) == ([2, 3], [0.5])

@@ -70,8 +70,14 @@ class ConvolutionByAttention:
 
 
 @torch.no_grad()
-def attention_for(weight: Tensor, bias: Tensor | None, image: Size, patch: int = 1) -> ConvolutionByAttention:
-    """Build the layer for a kernel (outputs, channels, K, K) with stride 1 and zero padding, on images of one size."""
+def attention_for(
+    weight: Tensor, bias: Tensor | None, image: Size, patch: int = 1, strength: float = STRONG
+) -> ConvolutionByAttention:
+    """Build the layer for a kernel (outputs, channels, K, K) with stride 1 and zero padding, on images of one size.
+
+    strength: the bias of each head at its offset, and minus that of the others. The layer is a convolution only if it
+    is large; with a small one the heads attend to other tokens, too.
+    """
     check_sizes(weight, sides(image), patch)
     outputs, channels, kernel, _ = weight.shape
     height, width = sides(image)
@@ -81,7 +87,7 @@ def attention_for(weight: Tensor, bias: Tensor | None, image: Size, patch: int =
     heads, inner = len(offsets), channels * patch * patch
 
     position = RelativeTable(heads, grid)
-    _attend_to_offsets(position, offsets)
+    _attend_to_offsets(position, offsets, strength)
     projection = LinearProjection(1)
     projection.joint = nn.Linear(inner, 3 * heads * inner, bias=False)
     nn.init.zeros_(projection.joint.weight)  # queries and keys are zero; only the position decides
@@ -93,13 +99,13 @@ def attention_for(weight: Tensor, bias: Tensor | None, image: Size, patch: int =
     return ConvolutionByAttention(attention.to(weight.dtype).eval(), grid, patch, offsets)
 
 
-def _attend_to_offsets(position: RelativeTable, offsets: Sequence[tuple[int, int]]) -> None:
-    """Put all weight on the token at the head's offset. The table is indexed by query position minus key position."""
+def _attend_to_offsets(position: RelativeTable, offsets: Sequence[tuple[int, int]], strength: float) -> None:
+    """Put the highest bias on the token at the head's offset. The table is indexed by query minus key position."""
     height, width = position.window.height, position.window.width
-    table = position.table.fill_(-STRONG).unflatten(0, (2 * height - 1, 2 * width - 1))
+    table = position.table.fill_(-strength).unflatten(0, (2 * height - 1, 2 * width - 1))
     for head, (row, column) in enumerate(offsets):
         if abs(row) < height and abs(column) < width:  # else the offset is outside the image for every token
-            table[height - 1 - row, width - 1 - column, head] = STRONG
+            table[height - 1 - row, width - 1 - column, head] = strength
 
 
 def _part_of_kernel(weight: Tensor, patch: int, row: int, column: int) -> Tensor:

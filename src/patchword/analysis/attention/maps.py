@@ -118,14 +118,18 @@ def _by_layer(model: nn.Module, maps: list[AttentionMap]) -> Iterator[tuple[Atte
         maps = maps[patterns:]
 
 
+class NoAttentionError(UserError):
+    """A model without attention was asked for it; the hint says what it has instead."""
+
+
 def require_attention(model: nn.Module, found: list[Layer]) -> None:
-    """Raise a UserError if a model has no attention."""
+    """Raise an error if a model has no attention."""
     if found:
         return
     mixes = any(isinstance(module, TokenMixing) for module in model.modules())
     instead = "its token-mixing MLPs" if mixes else "its convolutions"
     name = getattr(getattr(model, "card", None), "model", type(model).__name__)
-    raise UserError(
+    raise NoAttentionError(
         f"{name!r} has no attention",
         expected="a model with attention",
         hint=f"{instead} mix tokens by fixed weights that do not depend on the image",

@@ -2,6 +2,7 @@
 
 from patchword.analysis.attention_pattern.find import (
     attention_patterns,
+    block_receptive_fields,
     by_stage,
     computed_density,
     density,
@@ -14,6 +15,7 @@ __all__ = [
     "AttentionPattern",
     "KeyReceptiveField",
     "attention_patterns",
+    "block_receptive_fields",
     "by_stage",
     "computed_density",
     "density",

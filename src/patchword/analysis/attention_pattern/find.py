@@ -65,6 +65,25 @@ def receptive_fields(stage: Sequence[AttentionPattern], token: int) -> list[Tens
     return steps
 
 
+def block_receptive_fields(stage: Sequence[AttentionPattern], token: int) -> list[Tensor]:
+    """Return the tokens of the stage's input that a token depends on after the first 1, 2, ... blocks of the stage.
+
+    Through attention and the residual connection alone: convolutions beside them are not counted.
+    """
+    depth = max(max(pattern.blocks) for pattern in stage)
+    blocks = [[pattern for pattern in stage if number in pattern.blocks] for number in range(1, depth + 1)]
+    steps: list[Tensor] = []
+    for last in range(depth):
+        if steps and bool(steps[-1].all()):
+            steps.append(steps[-1])  # more blocks only add tokens
+            continue
+        reached = torch.arange(stage[0].grid.tokens) == token
+        for block in reversed(blocks[: last + 1]):
+            reached = torch.stack([reached, *(pattern.attended_tokens(reached) for pattern in block)]).any(0)
+        steps.append(reached)
+    return steps
+
+
 def _pattern_of(call: AttentionMap, head_group: int) -> AttentionPattern:
     assert call.grid is not None, "an image model's attention knows its grid"
     assert call.key_grid is not None, "an image model's attention knows its keys' grid"

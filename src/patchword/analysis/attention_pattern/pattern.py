@@ -129,6 +129,16 @@ class AttentionPattern:
         answer[self.keys[attended & (self.keys >= 0)]] = True
         return answer
 
+    def attended_tokens(self, tokens: Tensor) -> Tensor:
+        """(tokens,) mask of queries -> (tokens,) mask of the tokens that the keys they attend to are made of."""
+        keys = self.attended_keys(tokens)
+        made = self.key_receptive_field
+        if made is None:
+            return keys
+        attended = keys[self.key_grid.prefix :].view(self.key_grid.height, self.key_grid.width)
+        used = (made.rows.T.float() @ attended.float() @ made.columns.float()) > 0
+        return torch.cat([keys[: self.key_grid.prefix], used.flatten()])
+
     def to_json(self) -> dict[str, Any]:
         return {
             "stage": self.stage,

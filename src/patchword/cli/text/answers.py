@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from patchword.recipes.text.inference.answers import NoAnswer, TextAnswer
     from patchword.recipes.text.inference.input import TextInput
-    from patchword.recipes.text.inference.reader import Reader
+    from patchword.recipes.text.inference.reader import Counts
 
 _SHOWN = 60  # characters of a text
 
@@ -138,14 +138,14 @@ def progress(total: int, what: str = "texts") -> "Iterator[Callable[[float], Non
         yield lambda done: bar.advance(task, done)
 
 
-def report_truncation(reader: "Reader", length: int) -> None:
+def report_truncation(counts: "Counts", length: int | None, unit: str = "token") -> None:
     """Report on stderr how many texts were truncated or read in windows."""
     from rich.console import Console
 
     console = Console(stderr=True, soft_wrap=True)
-    if cut := reader.counts.shortened:
+    if cut := counts.shortened:
         what = "1 text is" if cut == 1 else f"{cut:,} texts are"
-        console.print(f"{what} longer than {length} tokens and truncated", highlight=False, style="yellow")
-    if parts := reader.counts.windowed:
+        console.print(f"{what} longer than {length} {unit}s and truncated", highlight=False, style="yellow")
+    if parts := counts.windowed:
         what = "1 text was" if parts == 1 else f"{parts:,} texts were"
-        console.print(f"{what} longer than {length} tokens and read in windows", highlight=False)
+        console.print(f"{what} longer than {length} {unit}s and read in windows", highlight=False)

@@ -12,11 +12,16 @@ from patchword.cli.completion import run_names
 from patchword.cli.text.answers import progress, report_truncation
 
 if TYPE_CHECKING:
+    from patchword.recipes.text.inference.embedder import TextEmbedder
     from patchword.recipes.text.inference.embedding import Embedded, EmbeddingOptions
     from patchword.recipes.text.inference.input import TextInput
-    from patchword.recipes.text.inference.reader import Reader
 
-_POOLS = {"mean": "mean of all tokens", "first": "[CLS]", "pooler": "BERT's pooler", "none": "one vector per token"}
+_POOLS = {
+    "mean": "mean of all {}s",
+    "first": "[CLS]",
+    "pooler": "BERT's pooler",
+    "none": "one vector per {}",
+}
 
 
 def embed(
@@ -49,7 +54,8 @@ def embed(
         bool | None, typer.Option("--normalize/--no-normalize", help="Scale vectors to length 1, or keep them.")
     ] = None,
     length: Annotated[
-        int | None, typer.Option("--length", help="Maximum number of tokens per text, special tokens included.")
+        int | None,
+        typer.Option("--length", help="Maximum number of tokens per text, special tokens included (ELMo: words)."),
     ] = None,
     text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The table column with the texts.")] = "text",
     device: Device = "auto",
@@ -60,17 +66,18 @@ def embed(
     """Turn each text into a vector, for search, clustering or comparison.
 
     Options that are not given take the folder's settings: a sentence-transformers folder defines pooling, length and
-    normalization. For other models the default is the mean of the last layer, not normalized.
+    normalization. For other models the default is the mean of the last layer, not normalized. An ELMo has a vector per
+    word; its layer 0 is the character embedding, and it has only the pools mean and none.
 
     Examples:
 
       patchword embed minilm questions.txt --out vectors.npy
       patchword embed runs/bert new.csv --text review --layer 4 --out v.npy
+      patchword embed zoo:elmo-mini sentences.txt --layer 1 --out v.npy
     """
     from patchword.core.errors import UserError
-    from patchword.pipelines.texts import TextEngine
-    from patchword.recipes.text.inference.embedding import embedding_options
     from patchword.recipes.text.inference.input import Columns, read_texts
+    from patchword.recipes.text.inference.opening import open_embedder
     from patchword.recipes.vectors.files import check_kind, write_vectors
 
     if out is None and not as_json:
@@ -79,17 +86,17 @@ def embed(
         check_kind(out, per_token=pool == "none")
     texts = read_texts(inputs or (), Columns(text))
     fetch_model(model, download)
-    engine = TextEngine.open(model, device, precision)
-    manner = embedding_options(engine.reader, layer, pool, normalize, length)
+    embedder = open_embedder(model, device, precision)
+    options = embedder.options(layer, pool, normalize, length)
     with progress(len(texts)) as bar:
-        parts = engine.embed([one.text for one in texts], manner, bar)
+        parts = embedder.embed([one.text for one in texts], options, bar)
         if as_json:
             parts = _printed(texts, parts)
         shape = write_vectors(out, texts, parts) if out is not None else tuple(len(part) for part in parts)
-    report_truncation(engine.reader, manner.length)
+    report_truncation(embedder.counts, options.length, embedder.unit)
     if out is not None and not as_json:
         size = " x ".join(f"{side:,}" for side in shape)
-        console().print(f"{size} in {out}: {_description(engine.reader, manner)}", highlight=False, markup=False)
+        console().print(f"{size} in {out}: {_description(embedder, options)}", highlight=False, markup=False)
 
 
 def _printed(texts: "Sequence[TextInput]", parts: "Iterator[Embedded]") -> "Iterator[Embedded]":
@@ -102,6 +109,8 @@ def _printed(texts: "Sequence[TextInput]", parts: "Iterator[Embedded]") -> "Iter
         yield part
 
 
-def _description(reader: "Reader", manner: "EmbeddingOptions") -> str:
-    scaled = ", length 1" if manner.normalize else ""
-    return f"{_POOLS[manner.pool]}, layer {manner.layer} of {reader.depth}{scaled}, at most {manner.length} tokens"
+def _description(embedder: "TextEmbedder", options: "EmbeddingOptions") -> str:
+    pooled = _POOLS[options.pool].format(embedder.unit)
+    scaled = ", length 1" if options.normalize else ""
+    most = f", at most {options.length} {embedder.unit}s" if options.length else ""
+    return f"{pooled}, layer {options.layer} of {embedder.depth}{scaled}{most}"

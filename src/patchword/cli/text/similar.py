@@ -28,7 +28,8 @@ def similar(
         typer.Argument(metavar="SENTENCE...", help="Sentences with the word, a file of them, or - for stdin."),
     ] = None,
     layers: Annotated[
-        list[int] | None, typer.Option("--layer", help="Which layer, from 1; -1 (default) is the last. Repeatable.")
+        list[int] | None,
+        typer.Option("--layer", help="Which layer besides layer 0; -1 (default) is the last. Repeatable."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FOLDER", help="Output folder for similar.png and similar.svg.")
@@ -48,17 +49,18 @@ def similar(
 
       patchword similar minilm bank "We sat on the bank." "The bank is open."
       patchword similar minilm bank sentences.txt --layer 3 --out figures
+      patchword similar zoo:elmo-mini bank "The river bank." "A rich bank."
     """
     from patchword.core.files import make_folder
     from patchword.recipes.text.inference.input import Columns, read_texts
-    from patchword.recipes.text.inference.reader import open_reader
+    from patchword.recipes.text.inference.opening import open_embedder
     from patchword.recipes.text.inference.similarity import similar
 
     sentences = read_texts(inputs or (), Columns(text))
     if out is not None:
         make_folder(out)
     fetch_model(model, download)
-    found = similar(open_reader(model, device), word, sentences, layers or (-1,))
+    found = similar(open_embedder(model, device), word, sentences, layers or (-1,))
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:

@@ -236,7 +236,7 @@ def _texts(
     with progress(len(good)) as bar:
         found = iter(engine.predict(good, recipe, top, empty, bar))
     answers = [next(found) if one.error is None else NoAnswer(str(one.error).splitlines()[0]) for one in texts]
-    report_truncation(engine.reader, recipe.length)
+    report_truncation(engine.reader.counts, recipe.length)
     others = others_of(recipe, texts, words) if kept else {}
     return Answers(texts, answers, goal.asked_as, others)
 

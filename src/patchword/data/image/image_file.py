@@ -2,6 +2,7 @@
 
 import io
 import os
+import struct
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ PIXELS = int(os.environ.get(ALLOWING) or 64 * 2**20)  # maximum pixels, checked 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # no other decoder is tried
 SMALLEST = 4  # pixels of a side; a smaller image may be a placeholder
 _GREY = ("1", "L", "LA", "La")  # Pillow's modes, besides those of 16 and more bits
+_SLOW, _MOST_SLOW = (b"P1", b"P2", b"P3"), 1_000_000  # PPM of digits: one of 8 MB takes seconds
 _ENDINGS = {"JPEG": (".jpg", ".jpeg"), "MPO": (".jpg", ".jpeg"), "TIFF": (".tif", ".tiff"), "PPM": (".ppm", ".pgm")}
 
 # Pillow's own limit is higher than ours and would only warn.
@@ -37,6 +39,21 @@ def decode_image(data: bytes, path: Path, channels: int) -> Image.Image:
     """Decode the bytes of an image file like `read_image`."""
     with _named(path), _decoder(io.BytesIO(data)) as image:
         return _plain(ImageOps.exif_transpose(image), channels)
+
+
+def decode_upload(data: bytes, channels: int, most_pixels: int) -> Image.Image:
+    """Decode the bytes of an image that is in no file, e.g. of a request. most_pixels: checked in the header."""
+    if data[:2] in _SLOW and len(data) > _MOST_SLOW:
+        raise UserError("this image is written as text", expected="a file such as PNG or JPEG")
+    try:
+        with _decoder(io.BytesIO(data), most_pixels) as image:
+            return _plain(ImageOps.exif_transpose(image), channels)
+    except (_TooLargeError, Image.DecompressionBombError) as error:
+        expected, got = f"at most {most_pixels:,} pixels", _reason(error) if isinstance(error, _TooLargeError) else None
+        raise UserError("the image has too many pixels", expected=expected, got=got) from None
+    except (*_ERRORS, LookupError, TypeError, struct.error) as error:  # what decoders raise for wrong bytes
+        expected = "a complete file of PNG, JPEG, GIF, WebP, BMP, TIFF or PPM"
+        raise UserError("this is not an image that can be read", expected=expected, got=_reason(error)) from None
 
 
 def convert_image(image: Image.Image, channels: int) -> Image.Image:
@@ -73,11 +90,12 @@ def _open(path: Path) -> Iterator[Image.Image]:
 
 
 @contextmanager
-def _decoder(file: BinaryIO) -> Iterator[Image.Image]:
+def _decoder(file: BinaryIO, most_pixels: int | None = None) -> Iterator[Image.Image]:
     """Open an image; refuse it by its header if it has too many pixels."""
+    most = PIXELS if most_pixels is None else most_pixels
     with Image.open(file, formats=FORMATS) as image:
-        if image.width * image.height > PIXELS:
-            raise _TooLargeError(f"{image.width:,} x {image.height:,} pixels, more than {PIXELS:,}")
+        if image.width * image.height > most:
+            raise _TooLargeError(f"{image.width:,} x {image.height:,} pixels, more than {most:,}")
         yield image
 
 
@@ -85,18 +103,26 @@ class _TooLargeError(ValueError):
     pass
 
 
+_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError, OverflowError, EOFError)  # of decoders
+
+
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
     """Convert all errors of decoders to a UserError with the file's name and without memory addresses."""
     try:
         yield
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, OverflowError, EOFError) as error:
+    except _ERRORS as error:
         empty = isinstance(error, UnidentifiedImageError) and _is_empty(path)
-        reason = "an empty file" if empty else str(error).split(" <")[0].replace(f" '{path}'", "").rstrip(":")
+        reason = "an empty file" if empty else _reason(error).replace(f" '{path}'", "").rstrip(":")
         hint = "remove or replace this file"
         if isinstance(error, (_TooLargeError, Image.DecompressionBombError)):
             hint += f", or allow more pixels: {ALLOWING}=200000000 patchword ..."
         raise UserError(f"cannot read the image {path}", got=reason, hint=hint) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return what a decoder reports, without memory addresses."""
+    return str(error).split(" <")[0]
 
 
 def _is_empty(path: Path) -> bool:

@@ -1,8 +1,8 @@
 """Beam search: keep the best few prefixes of each text instead of one."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,23 @@ class _Extension(NamedTuple):
     score: float
 
 
+class Candidate(NamedTuple):
+    """A continuation that a step considered.
+
+    beam: the beam that it extends, counted from 0. score: the sum of the log-probabilities. fate: the kept candidates
+    are the beams of the next step, in this order; a finished one ends a text or has the maximum length.
+    """
+
+    beam: int
+    token: int
+    score: float
+    fate: Literal["kept", "finished", "dropped"]
+
+
+Observer = Callable[[Sequence[Candidate]], None]
+"""Called after each step of a search with its candidates, the best first."""
+
+
 @dataclass
 class _Search:
     """The search for one text: the active beams and the best finished ones."""
@@ -29,6 +46,7 @@ class _Search:
     max_tokens: int
     penalty: float
     ends: Collection[int]
+    observe: Observer | None = None
     active: list[list[int]] = field(init=False)
     finished: list[tuple[float, Generated]] = field(default_factory=list)
 
@@ -43,21 +61,24 @@ class _Search:
         An extension by an end token counts if it is among the best `beams`. The search is over if `beams` texts have
         finished and the best active beam, at its current length, is not better than the worst of them.
         """
-        for extension in ranked[: self.beams]:
-            if extension.token in self.ends and extension.score > _NEVER:
-                self._finish(self.active[extension.beam], extension.score, ended=True)
+        finished = [one for one in ranked[: self.beams] if one.token in self.ends and one.score > _NEVER]
+        for extension in finished:
+            self._finish(self.active[extension.beam], extension.score, ended=True)
         extensions = [extension for extension in ranked if extension.token not in self.ends][: self.beams]
         length = len(self.active[0]) + 1
-        possible = [extension for extension in extensions if extension.score > _NEVER]
-        is_full = len(self.finished) == self.beams
-        if not possible or (is_full and self._worth(possible[0].score, length) <= self._worst()):
-            return []
+        kept = [extension for extension in extensions if extension.score > _NEVER]
+        if kept and len(self.finished) == self.beams and self._worth(kept[0].score, length) <= self._worst():
+            kept = []
         if length == self.max_tokens:
-            for extension in possible:
+            for extension in kept:
                 self._finish([*self.active[extension.beam], extension.token], extension.score, ended=False)
+            finished, kept = [*finished, *kept], []
+        if self.observe is not None:
+            self.observe(_candidates(ranked, kept, finished))
+        if not kept:
             return []
         # there are fewer extensions than beams only if the vocabulary is tiny
-        extensions += [_Extension(0, extensions[0].token, _NEVER)] * (self.beams - len(extensions))
+        extensions = [*kept, *[_Extension(0, kept[0].token, _NEVER)] * (self.beams - len(kept))]
         self.active = [[*self.active[extension.beam], extension.token] for extension in extensions]
         return extensions
 
@@ -73,26 +94,49 @@ class _Search:
         del self.finished[self.beams :]
 
     def _worth(self, score: float, length: int) -> float:
-        """Divide the score by the length penalty ((5 + length) / 6)^penalty (Wu et al., 2016, equation 14).
+        return score / length_penalty(length, self.penalty)
 
-        length: the number of tokens, with the end token.
-        """
-        return score / float(((5 + length) / 6) ** self.penalty)
+
+def length_penalty(length: int, exponent: float) -> float:
+    """Return ((5 + length) / 6)^exponent, which divides the score of a text (Wu et al., 2016, equation 14).
+
+    length: the number of tokens, with the end token.
+    """
+    return float(((5 + length) / 6) ** exponent)
+
+
+def _candidates(
+    ranked: Sequence[_Extension], kept: Collection[_Extension], finished: Collection[_Extension]
+) -> list[Candidate]:
+    return [
+        Candidate(*one, "kept" if one in kept else "finished" if one in finished else "dropped")
+        for one in ranked
+        if one.score > _NEVER
+    ]
 
 
 def beam_search(
-    steps: Steps, beams: int, most: int, ends: Collection[int] = (), penalty: float = 0.0
+    steps: Steps,
+    beams: int,
+    most: int,
+    ends: Collection[int] = (),
+    penalty: float = 0.0,
+    observers: Sequence[Observer] = (),
 ) -> list[list[Generated]]:
     """Return the best `beams` continuations of each text, the best first. One beam is greedy search.
 
     most: maximum number of new tokens. ends: tokens that end a text.
     penalty: exponent of the length penalty. 0 compares the probabilities of whole texts, which favours short ones; the
         Transformer uses 0.6.
+    observers: none, or one per text.
     """
     if beams < 1:
         raise UserError("beams", expected="at least 1", got=beams)
     room = steps.room.clamp(max=most)
-    searches = [_Search(beams, left, penalty, ends) for left in room.tolist()]
+    watching: Sequence[Observer | None] = observers or [None] * len(room)
+    searches = [
+        _Search(beams, left, penalty, ends, observe) for left, observe in zip(room.tolist(), watching, strict=True)
+    ]
     searching = [search for search in searches if search.max_tokens > 0]
     steps.take((room > 0).nonzero()[:, 0])
     scores = torch.zeros(len(searching), 1, device=room.device)  # each text starts with one beam

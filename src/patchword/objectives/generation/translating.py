@@ -13,9 +13,10 @@ from patchword.layers import Attention, Cache, FromMemory, Translator, record_at
 class TranslatingSteps:
     """Decoding steps of a sequence-to-sequence model. The source is encoded once.
 
-    begin: the first token of every target. beyond: a target has at most `beyond` tokens more than its source (50 in
-    the Transformer paper); None: only the model's maximum length counts. never: tokens that are never generated.
-    cache: keep keys and values, so that a step computes one token per text; without it, a step computes all tokens.
+    begin: the first token of every target. prefix: tokens with which every target starts. beyond: a target has at most
+    `beyond` tokens more than its source (50 in the Transformer paper); None: only the model's maximum length counts.
+    never: tokens that are never generated. cache: keep keys and values, so that a step computes one token per text;
+    without it, a step computes all tokens.
     """
 
     def __init__(
@@ -24,6 +25,7 @@ class TranslatingSteps:
         source: Text,
         begin: int,
         *,
+        prefix: Sequence[int] = (),
         beyond: int | None = None,
         never: Sequence[int] = (),
         cache: bool = True,
@@ -31,7 +33,7 @@ class TranslatingSteps:
         with torch.no_grad():
             self._memory = model.encode(source)
         self._model, self._cache = model, Cache() if cache else None
-        self._ids = torch.full((source.texts, 1), begin, device=source.device)
+        self._ids = torch.tensor([[begin, *prefix]], device=source.device).repeat(source.texts, 1)
         self._never = torch.tensor([*never], dtype=torch.int64, device=source.device)
         self._limit = torch.full((source.texts,), model.writing.longest, device=source.device)
         if beyond is not None:

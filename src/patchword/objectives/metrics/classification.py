@@ -11,6 +11,7 @@ from torch import Tensor
 from patchword.core.work_sharing import SINGLE, WorkSharing
 
 _NAMED = 10  # classes without examples
+_LOGGED = 50  # classes of a confusion matrix that is logged at each validation
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Scores:
         """Return the confusion matrix, (classes, classes) counts: rows are true classes, columns predictions."""
         size = len(self.classes)
         return torch.bincount(self.labels * size + self.predictions, minlength=size * size).view(size, size)
+
+    def confusion_rows(self) -> list[list[int]] | None:
+        """Return the confusion matrix as lists, for a log; None for many classes."""
+        return self.confusion().tolist() if len(self.classes) <= _LOGGED else None
 
     def mistakes(self, most: int) -> Tensor:
         """Return the indices of wrong predictions, the most confident first."""

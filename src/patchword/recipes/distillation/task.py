@@ -129,7 +129,7 @@ class TaughtTexts(TaughtTask):
         if self._answers():
             return own
         loss = self._distance()
-        return Validation(loss, -loss, {**own.measures, self.task.metric: own.score})
+        return Validation(loss, -loss, {**own.measures, self.task.metric: own.score}, own.confusion)
 
     def save(self, folder: Path) -> None:
         with without_map(self.model):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -48,18 +49,19 @@ def reader_of(model: Elmo) -> CharacterReader:
 
 
 @torch.no_grad()
-def vectors(model: Elmo, sentences: Sentences) -> list[Tensor]:
+def vectors(
+    model: Elmo, sentences: Sentences, precision: Literal["auto", "float32", "bfloat16"] = "auto"
+) -> list[Tensor]:
     """Return (layers + 1, words, 2 * width) per sentence, float32 on the CPU, the lowest layer first.
 
     A sentence is a list of words, split like the model's training text; other sentences do not change its result.
     """
     reader, device = reader_of(model), next(model.parameters()).device
-    precision = pick_precision("auto", device)
     training, found = model.training, dict[int, Tensor]()
     model.eval()
     for numbers in _groups([len(sentence) for sentence in sentences]):
         text = reader([sentences[number] for number in numbers]).to(device)
-        with autocast(precision, device):
+        with autocast(pick_precision(precision, device), device):
             states = torch.stack([state.float() for state in model.states(text)], 1).cpu()
         for number, state in zip(numbers, states, strict=True):
             found[number] = state[:, : len(sentences[number])].clone()

@@ -1,9 +1,11 @@
 """Evaluation of an image classifier on its test set."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
+
+import torch
 
 from patchword.core.card import Card
 from patchword.core.device import pick_device
@@ -11,6 +13,7 @@ from patchword.core.safe_yaml import parse_yaml
 from patchword.data.image.batches import Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
+from patchword.data.image.png import png_bytes
 from patchword.data.image.splits import Part
 from patchword.data.skipping import left_out, read_with, skipped_lines
 from patchword.fusion.rules import fuse_on_gpu
@@ -21,6 +24,7 @@ from patchword.objectives.metrics.quality import Fitted, Quality
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import EVALUATION_BATCH
 from patchword.recipes.results.calibration import read_fitted
+from patchword.recipes.results.mistakes import Mistake, mistakes_of
 from patchword.recipes.run_folder import RunFolder
 
 
@@ -52,6 +56,12 @@ class ImageEvaluation:
         )
         on = [self.on, *missing_classes(self.scores, "images")] if self.on else []
         return [*self.skipped, *on, *self.scores.lines(), *lines]
+
+    def mistakes(self) -> list[Mistake]:
+        """Return the most confident mistakes, with their images."""
+        found = mistakes_of(self.scores)
+        pixels = self.images.pixels.take(torch.tensor([one.index for one in found], dtype=torch.long))
+        return [replace(one, image=png_bytes(image)) for one, image in zip(found, pixels, strict=True)]
 
     def summary(self) -> dict[str, Any]:
         return {**self.scores.summary(), **self.tokens, **self.quality.summary(), **left_out(self.skipped)}

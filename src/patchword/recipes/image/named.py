@@ -45,6 +45,7 @@ def fashion_mnist_teacher() -> Recipe:
     """A ResNet of 2.8 million parameters on Fashion-MNIST, which teaches smaller models."""
     return ImageRecipe(
         about="A ResNet on Fashion-MNIST that teaches smaller models.",
+        expect=Expect(accuracy=0.949, time="5 minutes on one H200 that 18 other runs share"),
         model=ModelChoice.model_validate({"name": "resnet-mini", "width": 64}),
         data="fashion-mnist",
         validation=0.05,
@@ -61,12 +62,13 @@ def fashion_mnist_distilled() -> Recipe:
     """The exercise's ViT, distilled from one or more teachers (--set teacher=RUN,RUN)."""
     return ImageRecipe(
         about="The Fashion-MNIST exercise, distilled from teachers.",
+        expect=Expect(accuracy=0.944, time="8 minutes on one H200 that 12 other runs share"),
         model=ModelChoice(name="vit-exercise"),
         data="fashion-mnist",
         validation=0.05,
         augmentation=Augment(flip=0.5, shift=2, mixup=1.0, mix_probability=0.5),
         teacher=ImageTeacher(name=YOUR_TEACHER, kind="soft", temperature=2.0, share=0.9),
-        epochs=250,
+        epochs=275,
         batch_size=1024,
         learning_rate=4e-3,
         weight_decay=0.05,

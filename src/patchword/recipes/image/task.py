@@ -69,7 +69,7 @@ class ImageTask:
         with autocast(pick_precision(self.recipe.precision, self.device), self.device):
             scores = score(fuse_on_gpu(self.model), self.held.whole(), self.model.card.labels, group)
         self.latest.scores = scores
-        return Validation(scores.loss, scores.accuracy)
+        return Validation(scores.loss, scores.accuracy, confusion=scores.confusion_rows())
 
     def save(self, folder: Path) -> None:
         save(self.model, folder)

@@ -5,7 +5,9 @@ then are the checkpoints removed. So a kill at any moment leaves a run that resu
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json, write_json
@@ -71,12 +73,16 @@ def _reached_its_end(run: RunFolder, recipe: Recipe) -> bool:
     metrics = run.metrics()
     if not metrics or metrics[-1]["epoch"] >= recipe.epochs:
         return bool(metrics)
-    scores = [float(record[name]) for record in metrics if (name := validation_metric(record))]
-    waited = len(scores) - 1 - scores.index(max(scores)) if scores else 0
-    return bool(recipe.patience) and waited >= recipe.patience
+    return bool(recipe.patience) and len(metrics) - 1 - best_index(metrics) >= recipe.patience
 
 
-def validation_metric(record: dict[str, float]) -> str:
+def best_index(metrics: Sequence[Mapping[str, Any]]) -> int:
+    """Return the index of the record whose weights were kept: the best score, of equal ones the lowest loss."""
+    scores = [(float(record[validation_metric(record)]), -float(record["validation_loss"])) for record in metrics]
+    return scores.index(max(scores))
+
+
+def validation_metric(record: Mapping[str, Any]) -> str:
     """Return the key of the score that selects the best epoch: the first one after the validation loss."""
     keys = [name for name in record if name.startswith("validation_") and name != "validation_loss"]
     return keys[0] if keys else ""

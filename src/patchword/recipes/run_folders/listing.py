@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -71,12 +72,13 @@ def list_run_folders(folder: Path) -> list[RunSummary]:
 def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
     """Yield the folders of all runs below a folder, also of broken ones; hidden folders are none."""
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or not path.is_dir():
+        if path.name.startswith("."):
             continue
-        if looks_like_run(path):
-            yield path
-        elif depth > 1 and not path.is_symlink():
-            yield from run_folders(path, depth - 1)
+        with suppress(OSError):  # a folder that cannot be read, or was removed meanwhile
+            if path.is_dir() and looks_like_run(path):
+                yield path
+            elif path.is_dir() and depth > 1 and not path.is_symlink():
+                yield from run_folders(path, depth - 1)
 
 
 def looks_like_run(folder: Path) -> bool:
@@ -89,7 +91,7 @@ def summary_of(folder: Path, name: str) -> RunSummary:
     size = folder_bytes(folder)
     try:
         return _summary(folder, name, size)
-    except (UserError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (UserError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         return RunSummary(name, folder, "broken", problem=reason, bytes=size, date=_date(folder))
 

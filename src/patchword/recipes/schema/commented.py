@@ -46,7 +46,7 @@ def commented_yaml(recipe: Recipe, only: Collection[str] | None = None, indent: 
     Fields that the kind does not support are left out.
     """
     values, blocks = recipe.model_dump(mode="json"), []
-    for title, names in _grouped(recipe).items():
+    for title, names in grouped_fields(recipe).items():
         shown = [name for name in names if only is None or name in only]
         lines = [line for name in shown for line in _field(recipe, name, values[name], indent)]
         if lines:
@@ -54,7 +54,7 @@ def commented_yaml(recipe: Recipe, only: Collection[str] | None = None, indent: 
     return "\n".join("".join(f"{line}\n" for line in block) for block in blocks)
 
 
-def _grouped(recipe: Recipe) -> dict[str, list[str]]:
+def grouped_fields(recipe: Recipe) -> dict[str, list[str]]:
     """Return the names of the fields of each group."""
     kind = type(recipe)
     left = [name for name in kind.model_fields if name not in kind.unsupported]

@@ -164,7 +164,10 @@ class Recipe(BaseModel):
         0, ge=0, description="instead of ema_decay: average the weights of this many last epochs; 0 is off"
     )
     patience: int = Field(
-        0, ge=0, description="stop after this many epochs without a better validation score; 0 is never"
+        0,
+        ge=0,
+        description="stop after this many epochs without a better validation score, or an equal one with a lower loss; "
+        "0 is never",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="dtype of activations; auto: bfloat16 on GPUs that support it, else float32"

@@ -1,7 +1,7 @@
 """Evaluation of a model that was fine-tuned on texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from patchword.layers.quantize import is_quantised
 from patchword.objectives.metrics.classification import Scores
 from patchword.objectives.metrics.quality import Fitted, Quality
 from patchword.recipes.results.calibration import read_fitted
+from patchword.recipes.results.mistakes import Mistake, mistakes_of
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.text.data import read_evaluated
 from patchword.recipes.text.model import as_text, batch_format
@@ -77,6 +78,16 @@ class TextEvaluation:
         if self.fitted.threshold is None:
             return "the best epoch and the temperature were chosen"
         return "the best epoch, the temperature and the threshold were chosen"
+
+    def mistakes(self) -> list[Mistake]:
+        """Return the most confident mistakes of a classifier, with their texts."""
+        texts = self.texts
+        if self.scores is None or not isinstance(texts, ClassSet):
+            return []
+        cells = [texts.table.columns[role] for role in ("text", "pair") if role in texts.table.columns]
+        return [
+            replace(one, text=" | ".join(column[one.index] for column in cells)) for one in mistakes_of(self.scores)
+        ]
 
     def summary(self) -> dict[str, Any]:
         summary = self.scores.summary() if self.scores is not None else {"loss": self.judged.loss}

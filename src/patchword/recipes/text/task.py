@@ -76,8 +76,10 @@ class TextTask:
         precision = pick_precision(self.recipe.precision, self.device)
         judged = judge(self.model, self.held, self.form, precision, group)
         others = {name: value for name, value in judged.measures.items() if name != self.metric}
-        self.latest.scores = self.held.scores(judged) if isinstance(self.held, ClassSet) else None
-        return Validation(judged.loss, judged.measures[self.metric], others)
+        scores = self.latest.scores = self.held.scores(judged) if isinstance(self.held, ClassSet) else None
+        return Validation(
+            judged.loss, judged.measures[self.metric], others, scores.confusion_rows() if scores else None
+        )
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder)

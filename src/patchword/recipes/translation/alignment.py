@@ -39,6 +39,20 @@ class Alignment:
         return {"read": self.read, "written": self.written, "layer": self.layer, "weights": rounded}
 
 
+@dataclass(frozen=True)
+class WordAttention:
+    """The attention of a translation to its source in every layer. weights: (layers, target words, source words)."""
+
+    read: tuple[str, ...]
+    written: tuple[str, ...]
+    weights: Tensor
+
+    @property
+    def best(self) -> int:
+        """The layer, counted from 0, whose attention covers the source best."""
+        return int(coverage(self.weights).argmax())
+
+
 def require_attention(model: Translator) -> None:
     if not attends_to_source(model):
         raise UserError(
@@ -51,8 +65,19 @@ def require_attention(model: Translator) -> None:
 def aligned(model: Translator, languages: Languages, source: Tensor, tokens: Sequence[int]) -> Alignment:
     """Return the attention between the words of a source and of its translation.
 
+    If there are several layers, the one whose attention covers the source best is taken. The arguments are those of
+    `word_attention`.
+    """
+    found = word_attention(model, languages, source, tokens)
+    layer = found.best
+    return Alignment(found.read, found.written, found.weights[layer], layer + 1, len(found.weights))
+
+
+def word_attention(model: Translator, languages: Languages, source: Tensor, tokens: Sequence[int]) -> WordAttention:
+    """Return the attention between the words of a source and of its translation in every layer.
+
     Weights of tokens are merged to words: summed over the tokens of a source word and averaged over the tokens of a
-    target word. If there are several layers, the one whose attention covers the source best is taken.
+    target word.
 
     source: (tokens,) with the end token. tokens: the translation, without the end token.
     """
@@ -65,9 +90,7 @@ def aligned(model: Translator, languages: Languages, source: Tensor, tokens: Seq
     written, writing = _words(languages.target, tokens)
     joined = torch.zeros(len(maps), maps.shape[1], len(read)).index_add(2, reading, maps)
     sums = torch.zeros(len(maps), len(written), len(read)).index_add(1, writing, joined)
-    weights = sums / torch.bincount(writing)[:, None]
-    layer = int(coverage(weights).argmax())
-    return Alignment(read, written, weights[layer], layer + 1, len(maps))
+    return WordAttention(read, written, sums / torch.bincount(writing)[:, None])
 
 
 def coverage(weights: Tensor) -> Tensor:

@@ -30,16 +30,15 @@ def write_alignment(found: Alignment, path: Path) -> None:
 def draw_alignment(found: Alignment, kind: Literal["svg", "png"]) -> bytes:
     """Draw a row per translated word, a column per source word; the darker, the more attention."""
     rows, columns = found.weights.shape
-    cell = min(0.42, 14 / max(rows, columns))
+    cell = min(0.34, 14 / max(rows, columns))
     size = 10 if cell > 0.3 else 7 if cell > 0.18 else 5
     with figure_style():
-        figure = Figure(figsize=(columns * cell + 2.4, rows * cell + 1.6), layout="constrained")
+        figure = Figure(figsize=(1.8 * columns * cell + 2.4, rows * cell + 1.6), layout="constrained")
         figure.suptitle("Attention to the source words", size=13, weight="bold")
         axes = figure.add_subplot()
-        shown = axes.imshow(
-            found.weights.numpy(), cmap="Greys", vmin=0, vmax=float(found.weights.max()), aspect="equal"
-        )
-        axes.set_xticks(range(columns), [shortened(word, 24) for word in found.read], rotation=90, size=size)
+        angle = 0 if size == 10 and max(map(len, found.read)) <= 8 else 90  # 8 letters are as wide as a column
+        shown = axes.imshow(found.weights.numpy(), cmap="Greys", vmin=0, vmax=float(found.weights.max()), aspect="auto")
+        axes.set_xticks(range(columns), [shortened(word, 24) for word in found.read], rotation=angle, size=size)
         axes.set_yticks(range(rows), [shortened(word, 24) for word in found.written], size=size)
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")

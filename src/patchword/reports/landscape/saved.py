@@ -1,13 +1,10 @@
 """The loss landscape of a run: saved in its folder, and shown in its report."""
 
 from dataclasses import replace
-from typing import Any, cast
 
-import torch
-
-from patchword.analysis.sharpness.landscape import Kind, LossLandscape
-from patchword.core.errors import UserError
-from patchword.core.files import read_json, write_json
+from patchword.analysis.sharpness.landscape import Kind
+from patchword.core.files import write_json
+from patchword.inspection.saved_landscape import FILE, OLDER, read_landscape
 from patchword.inspection.saved_sharpness import MODE
 from patchword.inspection.sharpness import weights_digest
 from patchword.recipes.run import Run
@@ -17,7 +14,6 @@ from patchword.reports.plots import page
 from patchword.reports.plots.figures import drawn, figure_style
 from patchword.reports.plots.numbers import percent
 
-FILE, OLDER = "landscape.json", "surface.json"  # runs of earlier versions have the older name
 _FILTERS = (
     "Along random directions in which each filter has the norm of the model's own filter (Li et al., 2018); biases and "
     "norms do not move. "
@@ -41,16 +37,14 @@ def save_landscape(run: Run, landscape: RunLandscape, kind: Kind) -> None:
 
 def landscape_section(run: Run) -> str:
     """Return the section of the report; empty if `patchword landscape` was not run."""
-    path = next((run.folder / name for name in (FILE, OLDER) if (run.folder / name).is_file()), None)
-    if path is None:
+    saved = read_landscape(run)
+    if saved is None:
         return ""
-    try:
-        landscape, kind, digest = _read(run, read_json(path))
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"cannot read {path}", hint="remove it, and run `patchword landscape` again") from None
-    if digest != weights_digest(run):
+    if not saved.belongs_to(run):
         again = f"The weights of this run changed after its loss landscape was drawn: patchword landscape {run.folder}"
         return page.section("Loss landscape", page.paragraph(page.escape(again), "note"))
+    name, kind = run.folder.absolute().name, saved.kind
+    landscape = RunLandscape(name, saved.sample, saved.loss_name, saved.has_accuracy, saved.found)
     loss, accuracy = landscape.found.middle
     about = f"The mean {landscape.loss_name} over {landscape.sample}. {_EIGEN if kind == 'eigen' else _FILTERS}{MODE}"
     caption = f"The loss around the weights; at the weights it is {loss:.4g}"
@@ -59,10 +53,3 @@ def landscape_section(run: Run) -> str:
         image = drawn(landscape_figure([replace(landscape, has_accuracy=False)], kind), "png")
     shown = page.figure(page.embedded("png", image), caption, kind="card")
     return page.section("Loss landscape", page.paragraph(page.escape(about)) + shown)
-
-
-def _read(run: Run, kept: dict[str, Any]) -> tuple[RunLandscape, Kind, str]:
-    numbers = [torch.tensor(kept[name], dtype=torch.float64) for name in ("places", "loss", "accuracy")]
-    name, found = run.folder.absolute().name, LossLandscape(*numbers)
-    landscape = RunLandscape(name, str(kept["sample"]), str(kept["loss_name"]), bool(kept["has_accuracy"]), found)
-    return landscape, cast(Kind, str(kept["directions"])), str(kept["digest"])

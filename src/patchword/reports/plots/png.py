@@ -8,16 +8,16 @@ from matplotlib import colormaps
 from PIL import Image
 from torch import Tensor
 
+from patchword.data.image.png import MOST, png_bytes
 from patchword.reports.plots.page import embedded
 from patchword.reports.plots.shading import light_grey, shaded
 
-MOST = 128  # pixels per side; larger images are scaled down, so that a report of photographs stays small
 SMALL = 64  # smaller images are drawn with pixels as squares, as the model gets them
 
 
 def address(pixels: Tensor) -> str:
     """Return (channels, height, width) uint8 as a PNG."""
-    return _png(_image(pixels))
+    return embedded("png", png_bytes(pixels, MOST))
 
 
 def heat(weights: Tensor) -> str:

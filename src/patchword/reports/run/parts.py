@@ -67,8 +67,9 @@ def best_tile(metrics: Records, metric: str) -> str:
 
 
 def best_epoch(metrics: Records, metric: str = "accuracy") -> dict[str, Any]:
-    """Return the record whose weights were kept: the first with the highest validation score."""
-    return max(metrics, key=lambda record: float(record[f"validation_{metric}"]), default={})
+    """Return the record whose weights were kept: the best validation score, of equal ones the lowest loss."""
+    scores = [(float(record[f"validation_{metric}"]), -float(record["validation_loss"])) for record in metrics]
+    return metrics[scores.index(max(scores))] if scores else {}
 
 
 def curves_section(

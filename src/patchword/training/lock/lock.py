@@ -57,21 +57,19 @@ def check_unlocked(folder: Path, hint: str = _HINT) -> None:
 
 
 def owner_of(folder: Path) -> LockOwner | None:
-    """Return the process that holds the lock of a folder, without waiting; it locks and changes nothing.
+    """Return the process that holds the lock of a folder, by reading alone: nothing is locked or changed.
 
-    An owner on another machine counts if it touched the file lately, by the clock of this machine: good enough for a
-    list, while `exclusive` watches the file.
+    An owner on another machine or in another container counts if it touched the file lately, by the clock of this
+    machine: good enough for a list, while `exclusive` watches the file.
     """
     try:
-        with _guarded(folder), (folder / _LOCK).open() as file:
-            owner = _read(file)
-            if owner is None or owner.is_gone():
-                return None
-            if owner.is_elsewhere():
-                return owner if time.time() - os.fstat(file.fileno()).st_mtime < 3 * TOUCH_SECONDS else None
-            return None if _try_flock(file) else owner
+        with (folder / _LOCK).open() as file:
+            owner, touched = _read(file), os.fstat(file.fileno()).st_mtime
     except OSError:
         return None
+    if owner is None or owner.is_gone():
+        return None
+    return owner if owner.is_alive() or time.time() - touched < 3 * TOUCH_SECONDS else None
 
 
 def _acquire(folder: Path, hint: str = _HINT) -> TextIO:
@@ -151,7 +149,10 @@ def _touch_time(path: Path) -> int:
 
 def _read(file: TextIO) -> LockOwner | None:
     file.seek(0)
-    return LockOwner.read(file.read())
+    try:
+        return LockOwner.read(file.read())
+    except UnicodeDecodeError:
+        return None
 
 
 def _in_use(folder: Path, owner: LockOwner | None, hint: str) -> UserError:

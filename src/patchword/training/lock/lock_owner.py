@@ -24,22 +24,24 @@ class LockOwner:
 
     @classmethod
     def this(cls) -> "LockOwner":
-        return cls(
-            platform.node(),
-            _boot(),
-            _pid_namespace(),
-            os.getpid(),
-            _start_time(os.getpid()),
-            time.strftime("%Y-%m-%d %H:%M:%S"),
-        )
+        return cls.of(os.getpid())
+
+    @classmethod
+    def of(cls, process: int) -> "LockOwner":
+        """Describe a process of this machine."""
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        return cls(platform.node(), _boot(), _pid_namespace(), process, _start_time(process), since)
 
     @classmethod
     def read(cls, text: str) -> "LockOwner | None":
         """Return None if the text names no owner, as in an empty file."""
         try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError):
+            owner = cls(**json.loads(text))
+        except (ValueError, TypeError, RecursionError):
             return None
+        texts = (owner.host, owner.boot, owner.processes, owner.began, owner.since)
+        is_number = type(owner.process) is int and 0 < owner.process < 2**31
+        return owner if is_number and all(isinstance(one, str) for one in texts) else None
 
     def text(self) -> str:
         return json.dumps(asdict(self)) + "\n"
@@ -52,6 +54,11 @@ class LockOwner:
         return (
             not self.is_elsewhere() and self.processes == _pid_namespace() and _start_time(self.process) != self.began
         )
+
+    def is_alive(self) -> bool:
+        """Return True if it certainly runs: it is a process of this machine, with the same start."""
+        here = not self.is_elsewhere() and self.processes == _pid_namespace()
+        return here and self.began != "gone" and _start_time(self.process) == self.began
 
     def is_elsewhere(self) -> bool:
         """Return True if it ran on another machine, whose processes are not visible here.

@@ -125,10 +125,6 @@ def test_a_nonfinite_step_changes_nothing(tmp_path, kind, options):
     other = model_of()
     without = guarded(other, Classification(other, 0.1), tmp_path, **options)
     taken(without, [0])
-    if options.get("bias_correction") is False:  # it counts skipped steps
-        for moments in without.plain.optimizer.state.values():
-            moments["step"] += 1
-        without.plain.optimizer.steps_done += 1
     taken(without, [2, 3])
     assert_equal(guard, without)
 

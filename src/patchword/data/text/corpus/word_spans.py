@@ -5,6 +5,7 @@ from functools import cache
 
 from tokenizers import Regex, pre_tokenizers
 
+from patchword.data.text.corpus.word_counts import WordSplitting, word_splitter
 from patchword.data.text.tokenizers.encoding import SPACE_BREAK, repair_surrogates, split_text
 
 Span = tuple[int, int]  # characters [start, end)
@@ -31,6 +32,20 @@ def word_spans(text: str) -> list[Span]:
     for shift, part in split_text(repair_surrogates(text), SPACE_BREAK):
         found += [(shift + start, shift + end) for _, (start, end) in _splitter().pre_tokenize_str(part)]
     return found
+
+
+def located_words(text: str, cut: WordSplitting) -> tuple[list[str], list[Span]]:
+    """Return the words of a text, as `word_splitter` cuts it, and the span of each."""
+    lower = cut == "words"
+    words, read = word_splitter(cut)(text), text.lower() if lower else text
+    origin = [place for place, letter in enumerate(text) for _ in (letter.lower() if lower else letter)]
+    spans: list[Span] = []
+    end = 0
+    for word in words:
+        start = read.index(word, end)
+        end = start + len(word)
+        spans.append((origin[start], origin[end - 1] + 1))
+    return words, spans
 
 
 def find_word(word: str, text: str) -> list[Span]:

@@ -26,12 +26,16 @@ _CHARACTERS = 100_000  # characters per group of texts
 
 @dataclass(frozen=True)
 class EmbeddingOptions:
-    """Options of embedding. layer: 0 is the input of the first block. pool none: one vector per token."""
+    """Options of embedding.
+
+    layer: 0 is the input of the first block. pool none: one vector per token. length: at most so many tokens per text;
+    None for all.
+    """
 
     layer: int
     pool: Pool
     normalize: bool
-    length: int
+    length: int | None
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def embedding_options(
     """
     config = reader.model.card.config
     is_own = reader.head in ("vector", "pooled") and config["pool"] != "pooler"
-    chosen = layer_number(reader, -1 if layer is None else layer, prefix)
+    chosen = layer_number(reader.depth, -1 if layer is None else layer, prefix)
     own = is_own and chosen == reader.depth and pool in (None, config["pool"])
     pooled = pool or (cast(Pool, config["pool"]) if is_own else "mean")
     if pooled == "pooler":
@@ -74,13 +78,11 @@ def embedding_options(
     return EmbeddingOptions(chosen, pooled, scaled, _length(reader, length, prefix))
 
 
-def layer_number(reader: Reader, layer: int, prefix: str = "--") -> int:
-    """Return the layer index; negative numbers count from the last layer."""
-    found = layer + reader.depth + 1 if layer < 0 else layer
-    if not 0 <= found <= reader.depth:
-        raise UserError(
-            f"{prefix}layer", expected=f"0 (the embeddings) to {reader.depth}, or -1 for the last", got=layer
-        )
+def layer_number(depth: int, layer: int, prefix: str = "--") -> int:
+    """Return the layer index; negative numbers count from the last layer. depth: the index of the last layer"""
+    found = layer + depth + 1 if layer < 0 else layer
+    if not 0 <= found <= depth:
+        raise UserError(f"{prefix}layer", expected=f"0 (the embeddings) to {depth}, or -1 for the last", got=layer)
     return found
 
 
@@ -90,7 +92,7 @@ def embed(
     """Yield the vectors of some texts at a time, so that memory does not grow with the size of a file."""
     reader = replace(reader, model=fuse_on_gpu(reader.model))
     for group in grouped(texts, len, _CHARACTERS):
-        examples = sentences(reader.tokenizer, "asked", group, None, Limit(manner.length))
+        examples = sentences(reader.tokenizer, "asked", group, None, Limit(manner.length or reader.max_length))
         reader.counts.add(examples)
         parts = reader.outputs(examples, len(group), advance, lambda batch: _vectors(reader, batch, manner))
         if manner.pool != "none":

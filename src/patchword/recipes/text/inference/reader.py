@@ -10,13 +10,14 @@ from patchword.core.errors import UserError
 from patchword.data.text.batching.batches import BatchFormat, Examples
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.fusion.rules import fuse_on_gpu
+from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.models import REGISTRY
 from patchword.recipes.run_folder import RunFolder
-from patchword.recipes.schema.recipe import ModelChoice
 from patchword.recipes.text.inference.outputs import Advance, Ask, Outputs, packed_outputs
-from patchword.recipes.text.model import batch_format, open_text_model
+from patchword.recipes.text.model import as_text, batch_format, check_vocabulary
 from patchword.training.step import Precision, autocast
+from patchword.weights import load
 from patchword.weights.local_path import local_path
 
 _ROWS = 4096  # texts per group
@@ -77,11 +78,25 @@ def open_reader(
     name: str, device: str = "auto", precision: Literal["auto", "float32", "bfloat16"] = "float32"
 ) -> Reader:
     """Open a folder with weights and a tokenizer: a run, also by its name in `runs`, or a model of another library."""
-    folder = folder_of(name)
-    if (folder / "recipe.yaml").is_file() and not (folder / "model.safetensors").is_file():
-        RunFolder(folder).model()  # raises an error with a hint
-    model, tokenizer = open_text_model(ModelChoice(name=str(folder)))
-    return reader_of(folder, model, tokenizer, device, precision)
+    path = folder_of(name)
+    return text_reader(load_trained(path), path, device, precision)
+
+
+def load_trained(path: Path) -> Model:
+    """Load the model of a run, of a folder or of a file; a run without weights is an error with a hint."""
+    if (path / "recipe.yaml").is_file() and not (path / "model.safetensors").is_file():
+        RunFolder(path).model()  # raises an error with a hint
+    return load(path)
+
+
+def text_reader(
+    model: Model, path: Path, device: str = "auto", precision: Literal["auto", "float32", "bfloat16"] = "float32"
+) -> Reader:
+    """Return a loaded text model with the tokenizer beside its weights. path: of the weights"""
+    found = as_text(model, str(path))
+    tokenizer = Tokenizer.read(path if path.is_dir() else path.parent)
+    check_vocabulary(found, tokenizer, str(path))
+    return reader_of(path, found, tokenizer, device, precision)
 
 
 def reader_of(

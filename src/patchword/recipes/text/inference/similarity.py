@@ -4,18 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.text import Text
-from patchword.data.text.batching.assembly import add_special_tokens
-from patchword.data.text.corpus.word_spans import Span, find_word
+from patchword.data.text.corpus.word_spans import find_word
+from patchword.recipes.text.inference.embedder import TextEmbedder
 from patchword.recipes.text.inference.embedding import layer_number
 from patchword.recipes.text.inference.input import TextInput
-from patchword.recipes.text.inference.reader import Reader
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,8 @@ class Use:
 class Similarity:
     """The similarity of a word's vectors in several sentences.
 
-    layers: layer -> (uses, uses) cosines. left_out: sentences without the word, or with the word after the model's
-    maximum length. unread: number of sentences that were not read, because there are enough uses.
+    layers: layer -> (uses, uses) cosines. left_out: sentences without the word, or with the word where the
+    model has no vector for it. unread: number of sentences that were not read, because there are enough uses.
     """
 
     word: str
@@ -57,12 +54,12 @@ class Similarity:
 
 @torch.inference_mode()
 def similar(
-    reader: Reader, word: str, asked: Sequence[TextInput], layers: Sequence[int] = (-1,), most: int = 40
+    embedder: TextEmbedder, word: str, asked: Sequence[TextInput], layers: Sequence[int] = (-1,), most: int = 40
 ) -> Similarity:
-    """Compare the vectors of a word, each the mean over its pieces. Layer 0, without context, comes first."""
+    """Compare the vectors of a word. Layer 0, without context, comes first."""
     if not word.strip() or any(letter.isspace() for letter in word.strip()):
         raise UserError("cannot search for this word", expected="one word", got=repr(word))
-    chosen = list(dict.fromkeys([0, *(layer_number(reader, layer) for layer in layers)]))
+    chosen = list(dict.fromkeys([0, *(layer_number(embedder.depth, layer) for layer in layers)]))
     uses: list[Use] = []
     vectors: list[Tensor] = []
     left_out = unread = 0
@@ -71,10 +68,10 @@ def similar(
             unread = len(asked) - number
             break
         places = find_word(word.strip(), one.text)
-        found = _vectors(reader, one.text, places, chosen) if places else {}
+        found = embedder.word_vectors(one.text, places, chosen) if places else {}
         if not found:
             left_out += 1
-            _require_typed(one, word, bool(places))
+            _require_typed(one, word, embedder.missing if places else "it is not in it as a whole word")
         for place, vector in list(found.items())[: most - len(uses)]:
             uses.append(Use(one.text, *place))
             vectors.append(vector)
@@ -85,27 +82,8 @@ def similar(
     return Similarity(word.strip(), tuple(uses), dict(zip(chosen, cosines, strict=True)), left_out, unread)
 
 
-def _require_typed(one: TextInput, word: str, was_there: bool) -> None:
-    """Raise an error if a typed sentence lacks the word; lines of a file may lack it."""
+def _require_typed(one: TextInput, word: str, missing: str) -> None:
+    """Raise an error if a typed sentence lacks the word; lines of a file may lack it. missing: why"""
     if one.place:
         return
-    what = "is beyond the maximum length of the model" if was_there else "is not in it as a whole word"
-    raise UserError(f"the sentence {one.text[:80]!r}", expected=f"the word {word!r}", got=f"it {what}")
-
-
-def _vectors(reader: Reader, text: str, places: Sequence[Span], layers: Sequence[int]) -> dict[Span, Tensor]:
-    """Return the vectors of each occurrence within the model's maximum length, each (layers, width)."""
-    found = reader.tokenizer.encode([text])[0]
-    frame = reader.tokenizer.frame
-    room = reader.max_length - frame.single
-    ids, _ = add_special_tokens(reader.tokenizer, found.ids[:room])
-    states = reader.model.states(Text(torch.as_tensor(ids).long()[None]).to(reader.form.device))
-    stacked = torch.stack([states[layer][0] for layer in layers]).float().cpu()
-    starts, ends = found.starts[:room], found.ends[:room]
-    seen = len(text) if len(found) <= room else int(ends[-1])
-    vectors = {}
-    for start, end in (place for place in places if place[1] <= seen):
-        pieces = np.flatnonzero((ends > start) & (starts < end))
-        if len(pieces):
-            vectors[start, end] = stacked[:, torch.as_tensor(pieces) + len(frame.before)].mean(1)
-    return vectors
+    raise UserError(f"the sentence {one.text[:80]!r}", expected=f"the word {word!r}", got=missing)

@@ -1,0 +1,1 @@
+var e=e=>`patchword-lab-${e}`;function t(t){try{return localStorage.getItem(e(t))}catch{return null}}function n(t,n){try{localStorage.setItem(e(t),n)}catch{}}export{t as n,n as t};

@@ -1,0 +1,1 @@
+export{t as checkCard,n as forward,a as readSafetensors,r as softmax}from"./model.js";

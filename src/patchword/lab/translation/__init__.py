@@ -1,0 +1,1 @@
+"""What the page Translate asks of a translator."""

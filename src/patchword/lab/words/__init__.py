@@ -1,0 +1,1 @@
+"""The page Words: what text models do with a text, as JSON and arrays."""

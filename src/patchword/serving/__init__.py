@@ -1,0 +1,1 @@
+"""SERVING: the guard in front of a local server, and the server that runs behind it."""

@@ -1,0 +1,2 @@
+export type Theme = 'system' | 'light' | 'dark'
+export const NEXT: Record<Theme, Theme> = { system: 'light', light: 'dark', dark: 'system' }
