@@ -1,4 +1,4 @@
-"""Draws the figures of docs from the numbers in benchmarks/results, so that they can be made again without a GPU.
+"""Draws the figures of docs from the numbers in benchmarks/results, or by a command, without a GPU or training.
 
 python tools/figures.py            # all of them
 python tools/figures.py positions  # one
@@ -6,18 +6,24 @@ python tools/figures.py positions  # one
 
 import json
 import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from patchword.reports.comparison.measures import Column
+from patchword.analysis.published.comparison import Row, chosen, row_of
+from patchword.analysis.speed import Speed
+from patchword.reports.comparison import scatter
+from patchword.reports.comparison.measures import Column, MeasuresComparison
 from patchword.reports.comparison.panels import grouped, panels_figure
 from patchword.reports.comparison.positions import accuracy_figure
 from patchword.reports.comparison.with_and_without import Comparison
 from patchword.reports.plots.figures import drawn, figure_style
-from patchword.studies.study import Result, Study
+from patchword.studies.scene_systems import SEGMENTERS
+from patchword.studies.study import Result, Study, by_run
 from patchword.studies.text_positions import Exercise, Finding
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,6 +54,59 @@ def scene_backbones() -> Figure:
         runs += _seeds(f"{backbone}-{arm}", {"box_ap": values[0], "mask_ap": values[2]})
     comparison = Comparison.of(study, runs)
     return Comparison(study, runs, _columns("box AP", "mask AP"), comparison.rows).figure()
+
+
+def scene_systems() -> Figure:
+    names = "box AP", "mask AP", "mIoU", "pixel accuracy"
+    measures = [column.field for column in _columns(*names)]
+    runs = []
+    for system, first, _, second, _ in _rows("scene-systems-h200.md", "system"):
+        found = measures[2:] if system in SEGMENTERS else measures[:2]
+        runs += _seeds(system, dict(zip(found, (first, second), strict=True)))
+    study = Study(about="", time="", runs={})
+    figure = MeasuresComparison(study, runs, _columns(*names), by_run(runs)).figure()
+    for mean in (text for axes in figure.axes for text in axes.texts):
+        mean.set_text(f"{float(mean.get_text()):.1f}")  # of seeds with two decimals, the second one is not exact
+    return figure
+
+
+def compare_accuracy() -> bytes:
+    return scatter.accuracy([row_of(name) for name in chosen(())])["png"]
+
+
+def compare_speed() -> bytes:
+    found: dict[str, Row] = {}
+    for name in ("vision-speed-h200", "vision-speed-cswin-h200", "vision-per-mac-h200"):
+        record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        for one in record["results"]:
+            model, batch = one["setting"]["model"], one["setting"]["batch"]
+            if not one["setting"]["train"] and model not in found:
+                speed = Speed(batch, 1, batch / one["images_per_second"]["patchword"], None)
+                found[model] = row_of(model).measured(None, speed)
+    rows = [found[name] for name in chosen(()) if name in found]
+    return scatter.speed(rows, "Measured on NVIDIA H200: inference, batch 256, bfloat16, compiled.")["png"]
+
+
+def alignment() -> bytes:
+    text = "A man in a blue shirt is standing on a ladder cleaning a window."
+    return _command("translate", "zoo:translator-en-de", text, "--alignment", "alignment.png")
+
+
+def windows() -> bytes:
+    return _command("windows", "swin-tiny", "--out", ".")
+
+
+def windows_of_stage() -> bytes:
+    return _command("windows", "swin-tiny", "--stage", "1", "--out", ".")
+
+
+def _command(*words: str) -> bytes:
+    """Run a command in an empty folder, and return the figure that it writes there."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = [sys.executable, "-c", "import patchword.cli; patchword.cli.main()"]
+        subprocess.run([*start, *words], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+        (path,) = Path(folder).glob("*.png")
+        return path.read_bytes()
 
 
 def _columns(*names: str) -> list[Column]:
@@ -82,10 +141,16 @@ def _result(run: str, metric: str, measures: dict[str, float]) -> Result:
     return Result(run, "", 0, 0, metric, "test", measures, 0.0, 0, 0.0)
 
 
-FIGURES: dict[str, Callable[[], Figure]] = {
+FIGURES: dict[str, Callable[[], Figure | bytes]] = {
     "positions": positions,
     "contextual-or-static": contextual_or_static,
     "scene-backbones": scene_backbones,
+    "scene-systems": scene_systems,
+    "compare-accuracy": compare_accuracy,
+    "compare-speed": compare_speed,
+    "alignment": alignment,
+    "windows-swin-tiny": windows,
+    "windows-swin-tiny-stage-1": windows_of_stage,
 }
 
 
@@ -96,7 +161,8 @@ def main(names: list[str]) -> None:
     for name in names or FIGURES:
         path = ROOT / "docs" / f"{name}.png"
         with figure_style():
-            path.write_bytes(drawn(FIGURES[name](), "png"))
+            figure = FIGURES[name]()
+            path.write_bytes(figure if isinstance(figure, bytes) else drawn(figure, "png"))
         print(path.relative_to(ROOT))
 
 

@@ -21,9 +21,11 @@ from matplotlib.mathtext import math_to_image
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
+from nbformat.v4.rwbase import split_lines
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "notebooks"
 SECONDS = 3600  # of one cell
+STYLE = ".jp-RenderedMarkdown .highlight { margin-bottom: 1em }"  # else the text below touches the code
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", re.DOTALL)
 
 
@@ -72,7 +74,8 @@ def page_of(notebook: NotebookNode) -> str:
     page, _ = HTMLExporter(embed_images=True, mathjax_url="", require_js_url="", mermaid_js_url="").from_notebook_node(
         drawn
     )
-    return re.sub(r"<script\b.*?</script>", "", str(page), flags=re.DOTALL)
+    page = re.sub(r"<script\b.*?</script>", "", str(page), flags=re.DOTALL)
+    return page.replace("</head>", f"<style>{STYLE}</style></head>", 1)
 
 
 def _image(formula: str, is_block: bool) -> str:
@@ -91,7 +94,8 @@ def strip(path: Path) -> None:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    lines = split_lines(notebook)  # a line of the file per line of a cell, so that differences can be read
+    path.write_text(json.dumps(lines, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read(path: Path) -> NotebookNode:
