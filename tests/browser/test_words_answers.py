@@ -39,7 +39,7 @@ def test_tags_answers_and_classes(visit: Open, folders: dict[str, Path]) -> None
     best = patchword.pipeline(folders["span"]).answer("Who sat?", TEXT)
     expect(page.locator("main ol li").first).to_contain_text(f"{100 * best.probability:.1f} %")
     assert saved_json(page, "Save the answers")["answer"] == best.answer
-    page.get_by_label("Model").select_option("classes")
+    page.get_by_label("Model", exact=True).select_option("classes")
     expect(page.locator("[data-figure=probabilities]")).to_be_visible()
     classes = patchword.pipeline(folders["classes"])(TEXT)[0].classes
     assert [name for name, _ in saved_json(page, "Save the answers")["classes"]] == [name for name, _ in classes]

@@ -1,5 +1,6 @@
 """The page Embeddings: sets and their points, maps by layer, nearest neighbours, and word vectors."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import numpy as np
@@ -110,8 +111,8 @@ def routes(lab: Lab) -> list[Route]:
         terms = (asked.first, asked.second, asked.third)
         return words_reply(await maps.words(request.path_params["id"], lambda w: w.analogy(*terms, asked.count)))
 
-    def post(path: str, endpoint: object) -> Route:
-        return Route(path, endpoint, methods=["POST"])  # type: ignore[arg-type]
+    def post(path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
+        return Route(path, endpoint, methods=["POST"])
 
     return [
         Route("/api/embeddings", listing),

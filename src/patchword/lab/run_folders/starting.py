@@ -164,16 +164,20 @@ def _text(name: str, value: Value, fields: Mapping[str, dict[str, Any]]) -> str:
         hint = "texts, such as paths, are set in a shell" if name.isidentifier() else nearest(name[:80], fields)
         raise UserError(f"the page cannot set the field {name[:80]!r}", hint=hint)
     field = fields[name]
-    kind, is_number = field["type"], isinstance(value, (int, float)) and not isinstance(value, bool)
+    kind = field["type"]
     if kind == "choice" and value not in field["choices"]:
         raise UserError(
             f"recipe field {name!r}", expected=" or ".join(map(str, field["choices"][:20])), got=str(value)[:80]
         )
     if kind == "switch" and not isinstance(value, bool):
         raise UserError(f"recipe field {name!r}", expected="true or false", got=str(value)[:80])
-    if kind in ("integer", "number") and not (is_number and abs(value) < LARGEST):  # type: ignore[arg-type]
+    if kind in ("integer", "number") and not _is_number(value):
         raise UserError(f"recipe field {name!r}", expected=field["limits"] or "a number", got=str(value)[:80])
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def _check_model(recipe: Recipe) -> None:
