@@ -71,6 +71,8 @@ def routes(lab: Lab) -> list[Route]:
 
     async def stream(request: Request, ids: Sequence[str], given: str) -> Response:
         nonlocal open_streams
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         if open_streams >= MOST_STREAMS:
             raise HTTPException(429, "too many pages follow runs", {"retry-after": "10"})
         open_streams += 1

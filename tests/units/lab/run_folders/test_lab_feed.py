@@ -150,9 +150,9 @@ def test_too_many_runs_are_refused(runs):
 class Page:
     """A page that opens a stream, and leaves on request."""
 
-    def __init__(self, app, path: str, query: str = "") -> None:
+    def __init__(self, app, path: str, query: str = "", method: str = "GET") -> None:
         self.left, self.messages = asyncio.Event(), []
-        scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode(), "headers": []}
+        scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": []}
         self.asked = False
         self.task = asyncio.create_task(app({**scope, "asgi": {"version": "3.0"}}, self.receive, self.send))
 
@@ -174,16 +174,56 @@ class Page:
         raise AssertionError(f"{text} never came: {self.messages}")
 
 
-def test_streams_are_limited_and_end_with_their_pages(tmp_path, monkeypatch):
+@pytest.fixture
+def fast_app(tmp_path, monkeypatch):
+    """An app whose streams look at their runs all the time, and the folder of the run demo."""
     from starlette.applications import Starlette
 
-    monkeypatch.setattr(routes, "MOST_STREAMS", 3)
-    monkeypatch.setattr(routes, "LIVE_SECONDS", 0.02)
-    monkeypatch.setattr(routes, "IDLE_SECONDS", 0.02)
-    monkeypatch.setattr(routes, "BEAT_SECONDS", 0.05)
+    for name, seconds in (("LIVE_SECONDS", 0.02), ("IDLE_SECONDS", 0.02), ("BEAT_SECONDS", 0.05)):
+        monkeypatch.setattr(routes, name, seconds)
     folder = write_run(tmp_path / "runs" / "demo", epochs=9, done=1, finished=False)
     lab = Lab(None, {}, runs=tmp_path / "runs")
-    app = Starlette(routes=routes.routes(lab))
+    yield Starlette(routes=routes.routes(lab)), folder
+    lab.opened.close()
+
+
+def test_a_thousand_abandoned_streams_leave_no_trace(fast_app):
+    app, _ = fast_app
+
+    async def scenario() -> tuple[list[int], int]:
+        pages = [Page(app, "/api/events", "run=demo") for _ in range(1000)]
+        for page in pages[: routes.MOST_STREAMS]:
+            await page.until("event: state")
+        for page in pages:
+            page.left.set()
+        await asyncio.wait_for(asyncio.gather(*(page.task for page in pages)), 60)
+        again = [Page(app, "/api/events", "run=demo") for _ in range(routes.MOST_STREAMS)]
+        for page in again:
+            await page.until("event: state")
+            page.left.set()
+            await asyncio.wait_for(page.task, 5)
+        return [page.messages[0]["status"] for page in pages], len(asyncio.all_tasks())
+
+    statuses, tasks = asyncio.run(scenario())
+    assert statuses == [200] * routes.MOST_STREAMS + [429] * (1000 - routes.MOST_STREAMS)
+    assert tasks == 1  # this one
+
+
+def test_head_opens_no_stream(fast_app, monkeypatch):
+    app, _ = fast_app
+    monkeypatch.setattr(routes, "MOST_STREAMS", 0)
+
+    async def scenario() -> int:
+        page = Page(app, "/api/events", "run=demo", "HEAD")
+        await asyncio.wait_for(page.task, 5)
+        return page.messages[0]["status"]
+
+    assert asyncio.run(scenario()) == 200
+
+
+def test_streams_are_limited_and_end_with_their_pages(fast_app, monkeypatch):
+    monkeypatch.setattr(routes, "MOST_STREAMS", 3)
+    app, folder = fast_app
 
     async def scenario() -> list[int]:
         pages = [Page(app, "/api/events", "run=demo") for _ in range(2)] + [Page(app, "/api/runs/demo/events")]
@@ -210,4 +250,3 @@ def test_streams_are_limited_and_end_with_their_pages(tmp_path, monkeypatch):
         return [refused.messages[0]["status"], *(page.messages[0]["status"] for page in [*pages, after, *again])]
 
     assert asyncio.run(scenario()) == [429, *[200] * 7]
-    lab.opened.close()
