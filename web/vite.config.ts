@@ -14,7 +14,7 @@ export default defineConfig(({ mode }) => {
       emptyOutDir: !isHandout,
       sourcemap: false,
       target: 'es2022',
-      modulePreload: false,
+      modulePreload: { polyfill: false },
       cssCodeSplit: !isHandout,
       assetsInlineLimit: 0,
       reportCompressedSize: false,

@@ -3,4 +3,6 @@ import App from './App.svelte'
 import { PAGES } from './pages'
 import './style.css'
 
-mount(App, { target: document.getElementById('lab')!, props: { pages: PAGES } })
+const target = document.getElementById('lab')!
+target.replaceChildren() // the name that stands there until the scripts are read
+mount(App, { target, props: { pages: PAGES } })
