@@ -1,6 +1,7 @@
 """VERBS: one file per verb. Heavy modules are imported when a verb runs, so that --help is fast."""
 
 import atexit
+import errno
 import os
 import sys
 import warnings
@@ -10,6 +11,7 @@ from typing import Any
 from patchword.core.errors import AmbiguityWarning, PeerLostError, UserError
 
 FAULTS = "data-faults.txt"  # in the current folder
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of writing to stdout
 
 
 def main() -> None:
@@ -43,11 +45,11 @@ def _run() -> None:
 
     shown, warnings.showwarning = warnings.showwarning, _note_printer()
     try:
-        app()
+        _with_output(app)
     except UserError as error:
-        from rich.console import Console
+        from patchword.training.console import PrintableConsole
 
-        console = Console(stderr=True, soft_wrap=True)
+        console = PrintableConsole(stderr=True, soft_wrap=True)
         first, *rest = str(error).splitlines()
         console.print(f"[bold red]error:[/bold red] {_plain(first)}", highlight=False)
         for line in [*rest, *_whole_list(error)]:
@@ -58,6 +60,21 @@ def _run() -> None:
         sys.exit(1)
     finally:
         warnings.showwarning = shown
+
+
+def _with_output(app: Callable[[], None]) -> None:
+    """Run the command; a full disk behind stdout is an error of the user's, not a fault of ours."""
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it cannot be written either
+        hint = "free some space, or write to another place"
+        raise UserError("cannot write the output", got=error.strerror, hint=hint) from None
 
 
 def _note_printer() -> Callable[..., None]:

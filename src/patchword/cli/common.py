@@ -83,12 +83,25 @@ def _device(name: str) -> str:
 
 def console(least: int = 0, quiet: bool = False) -> "Console":
     """Return the console for results, at least `least` columns wide so that wide tables keep all columns."""
-    from rich.console import Console
+    from patchword.training.console import PrintableConsole
 
     if quiet:
-        return Console(quiet=True)
-    found = Console(soft_wrap=True)
-    return Console(soft_wrap=True, width=least) if found.width < least else found
+        return PrintableConsole(quiet=True)
+    found = PrintableConsole(soft_wrap=True)
+    return PrintableConsole(soft_wrap=True, width=least) if found.width < least else found
+
+
+def run_output(quiet: bool = False) -> "Console":
+    """Return the console of a training, which goes on when nobody reads its lines any more."""
+    import sys
+    from typing import IO, cast
+
+    from patchword.training.console import OutlivedStream
+
+    found = console(quiet=quiet)
+    if not quiet:
+        found.file = cast(IO[str], OutlivedStream(sys.stdout))
+    return found
 
 
 def print_lines(values: Iterable[object]) -> None:

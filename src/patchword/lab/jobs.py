@@ -38,7 +38,7 @@ State = Literal["running", "stopping", "finished", "stopped", "failed"]
 
 MOST_KEPT = 20  # records of ended jobs
 MOST_OUTPUT = 64_000  # bytes of the tail
-STOPPED = (130, 143)  # exit codes after SIGINT and SIGTERM
+STOPPED = (129, 130, 143)  # exit codes after SIGHUP, SIGINT and SIGTERM
 _ID = re.compile(r"[a-z0-9-]{1,80}")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 # The shell ignores the signal that ends the child, and writes the child's exit code.

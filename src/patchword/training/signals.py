@@ -1,4 +1,4 @@
-"""Stops on Ctrl-C or SIGTERM: after the current step while training, immediately everywhere else."""
+"""Stops on Ctrl-C, SIGTERM or a closed terminal: after the current step while training, at once everywhere else."""
 
 import os
 import signal
@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE_SECONDS = 1.0  # two signals this close are one: a launcher forwards what the terminal also sent
 _PATIENCE_SECONDS = 3.0  # for threads that still read; then the process exits
 _received: signal.Signals | None = None  # global, since signals belong to the process
 _received_at = 0.0
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that stop a run; not SIGHUP under nohup, which goes on when its terminal closes."""
+    return _SIGNALS if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else _SIGNALS[:2]
 
 
 def stop_requested() -> bool:
@@ -22,7 +27,7 @@ def stop_requested() -> bool:
 
 
 def stop_exit_code() -> int:
-    """Return the exit code of a stopped process: 130 after Ctrl-C, 143 after SIGTERM, as in shells."""
+    """Return the exit code of a stopped process as in shells: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP."""
     return 128 + (_received or signal.SIGINT)
 
 
@@ -40,7 +45,7 @@ def raise_interrupt(number: int) -> None:
 
 @contextmanager
 def interruptible(on_second: Callable[[int], None] = end_process) -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns True after the first Ctrl-C or SIGTERM. on_second: called with the second one."""
+    """Yield a function that returns True after the first signal to stop. on_second: called with the second one."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if _is_first(number):
@@ -54,7 +59,7 @@ def interruptible(on_second: Callable[[int], None] = end_process) -> Iterator[Ca
 
 @contextmanager
 def breakable() -> Iterator[None]:
-    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does, inside the `with` block; no file is left half-written.
+    """Make every signal to stop raise KeyboardInterrupt inside the `with` block; no file is left half-written.
 
     Threads that still read have a few seconds, then the process exits.
     """
@@ -97,7 +102,7 @@ def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread receives signals
         return
-    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    before = {number: signal.signal(number, handler) for number in stop_signals()}
     try:
         yield
     finally:

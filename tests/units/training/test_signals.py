@@ -21,14 +21,14 @@ from patchword.training.signals import breakable, interruptible, stop_exit_code,
 from support.material import TINY_MODEL, differing, settings, silent, tiny_recipe
 
 STEPS = 10  # of an epoch of the tiny recipe
-BOTH = [signal.SIGTERM, signal.SIGINT]
+ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
 def ask(number: signal.Signals = signal.SIGTERM) -> None:
     os.kill(os.getpid(), number)
 
 
-@pytest.mark.parametrize("number", BOTH)
+@pytest.mark.parametrize("number", ALL)
 def test_the_exit_code_is_that_of_the_signal(number):
     with interruptible() as asked:
         assert not asked()
@@ -41,8 +41,8 @@ def test_the_exit_code_is_that_of_the_signal(number):
     assert stop_exit_code() == 130
 
 
-@pytest.mark.parametrize("number", BOTH)
-def test_while_reading_either_signal_is_an_interrupt(number):
+@pytest.mark.parametrize("number", ALL)
+def test_while_reading_each_signal_is_an_interrupt(number):
     before = signal.getsignal(number)
 
     def read() -> None:
@@ -62,6 +62,17 @@ def test_two_signals_at_the_same_time_count_as_one():
         ask(signal.SIGTERM)
         assert asked()
     assert stop_exit_code() == 130
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible() as asked:
+            ask(signal.SIGHUP)
+            assert not asked()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 SECOND = """
@@ -212,7 +223,7 @@ def test_a_signal_at_the_end_of_an_epoch_takes_no_other_step(whole, tmp_path, mo
 # The command
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_stop_while_reading_writes_nothing(command, monkeypatch, tmp_path, number, code):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("patchword.recipes.train.build_task", lambda *_: ask(number))

@@ -39,12 +39,12 @@ class ProgressBars:
 def progress_bars() -> Iterator[ProgressBars]:
     """Show progress on stderr, so that stdout has only results; out of memory becomes an error with a hint."""
     import torch
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from patchword.core.errors import UserError
+    from patchword.training.console import PrintableConsole
 
-    console = Console(stderr=True)
+    console = PrintableConsole(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:

@@ -159,9 +159,9 @@ def _dense(
 
 def _messages(as_json: bool) -> "Console":
     """Return the console for progress: stderr if stdout carries JSON."""
-    from rich.console import Console
+    from patchword.training.console import PrintableConsole
 
-    return Console(stderr=True, soft_wrap=True) if as_json else console()
+    return PrintableConsole(stderr=True, soft_wrap=True) if as_json else console()
 
 
 def _images(options: _Options) -> _Plan:

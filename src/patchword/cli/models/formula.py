@@ -33,9 +33,9 @@ def formula(model: str | None, settings: Sequence[str] | None, folder: Path | No
     else:
         print_formulas(console(), card, sizes)
     if folder is not None:
-        from rich.console import Console
+        from patchword.training.console import PrintableConsole
 
-        draw(sizes, folder, Console(stderr=True, soft_wrap=True) if as_json else console())
+        draw(sizes, folder, PrintableConsole(stderr=True, soft_wrap=True) if as_json else console())
 
 
 def print_formulas(out: "Console", card: "Card", sizes: "Sizes") -> None:

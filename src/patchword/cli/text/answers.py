@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchword.core.printable import csv_cell
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -42,9 +44,9 @@ class Answers:
         columns = list(dict.fromkeys(name for row in self._csv_rows() for name in row))
         line = io.StringIO()
         writer = csv.DictWriter(line, columns, lineterminator="\n")
-        writer.writeheader()
+        writer.writerow({name: csv_cell(name) for name in columns})
         for row in self._csv_rows():
-            writer.writerow(row)
+            writer.writerow({name: csv_cell(value) for name, value in row.items()})
             yield line.getvalue()
             line.seek(0)
             line.truncate()
@@ -119,18 +121,19 @@ def check_places(*paths: Path | None) -> None:
 
 def messages(as_json: bool) -> "Console":
     """Return the console for messages: stderr if stdout carries JSON."""
-    from rich.console import Console
+    from patchword.training.console import PrintableConsole
 
-    return Console(stderr=as_json, soft_wrap=True)
+    return PrintableConsole(stderr=as_json, soft_wrap=True)
 
 
 @contextmanager
 def progress(total: int, what: str = "texts") -> "Iterator[Callable[[float], None]]":
     """Show a progress bar on stderr if it is a terminal; yields the function that advances it."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
+    from patchword.training.console import PrintableConsole
+
+    console = PrintableConsole(stderr=True)
     count = TextColumn("{task.completed:,.0f}/{task.total:,} " + what)
     columns = (BarColumn(), count, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:
@@ -140,9 +143,9 @@ def progress(total: int, what: str = "texts") -> "Iterator[Callable[[float], Non
 
 def report_truncation(counts: "Counts", length: int | None, unit: str = "token") -> None:
     """Report on stderr how many texts were truncated or read in windows."""
-    from rich.console import Console
+    from patchword.training.console import PrintableConsole
 
-    console = Console(stderr=True, soft_wrap=True)
+    console = PrintableConsole(stderr=True, soft_wrap=True)
     if cut := counts.shortened:
         what = "1 text is" if cut == 1 else f"{cut:,} texts are"
         console.print(f"{what} longer than {length} {unit}s and truncated", highlight=False, style="yellow")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from patchword.cli.common import Runs, console
+from patchword.cli.common import Runs, run_output
 
 
 def demo(runs: Runs = Path("runs")) -> None:
@@ -24,7 +24,7 @@ def demo(runs: Runs = Path("runs")) -> None:
     from patchword.recipes.train import train
     from patchword.training.signals import stop_exit_code
 
-    out = console()
+    out = run_output()
     if find_dataset("fashion-mnist"):
         recipe, folder = find_recipe("fashion-mnist-vit-short"), runs / "demo"
     else:

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import IO, Any
 
 from patchword.core.errors import UserError
+from patchword.training.signals import stop_signals
 
 STARTING = 1800.0  # seconds until every process must have started, on a busy machine
 RENDEZVOUS = 150.0  # seconds for the rendezvous once all have started
@@ -21,7 +22,7 @@ MAX_RENDEZVOUS = 3  # failed rendezvous until the launcher gives up
 AFTER = 2.0  # seconds for the others to exit after one has died
 TWICE = 1.0  # two signals within this many seconds count as one, here and in the processes
 STOPPING = 60.0  # seconds for the others after one stopped on request: rank 0 may still be saving
-ENDED = (0, 2, 130, 143)  # finished, user error, stopped on request: no restart
+ENDED = (0, 2, 129, 130, 143)  # finished, user error, stopped on request: no restart
 NOTE, LAUNCHER = (
     "PATCHWORD_JOINED",
     "PATCHWORD_LAUNCHER",
@@ -178,7 +179,7 @@ def started(words: Sequence[str], processes: int) -> Iterator[Attempt]:
                 )
             for end in (note, alive):
                 os.close(end)
-            before |= {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+            before |= {number: signal.signal(number, forward) for number in stop_signals()}
             yield attempt
         finally:
             for number, handler in before.items():

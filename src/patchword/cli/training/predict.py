@@ -12,6 +12,7 @@ import typer
 from patchword.cli.common import Device, Download, Precision, console, fetch_model, trained_model
 from patchword.cli.completion import run_names
 from patchword.cli.text.answers import Answers, check_places, messages, progress, report_truncation
+from patchword.core.printable import csv_cell
 
 if TYPE_CHECKING:
     from patchword.pipelines.predictions import Predictions
@@ -289,7 +290,7 @@ def _csv(answers: "Predictions") -> str:
         classes = () if answer.error else answer.classes
         cells = [cell for name, probability in classes for cell in (name, f"{probability:.6f}")]
         cells += [""] * (len(names) - len(cells))
-        writer.writerow([answer.input, *cells, *([answer.error] if has_errors else [])])
+        writer.writerow(csv_cell(one) for one in [str(answer.input), *cells, *([answer.error] if has_errors else [])])
     return text.getvalue()
 
 

@@ -10,6 +10,7 @@ import typer
 
 from patchword.cli.common import console
 from patchword.cli.text.answers import messages, progress
+from patchword.core.printable import csv_cell
 
 if TYPE_CHECKING:
     from patchword.core.errors import UserError
@@ -195,7 +196,9 @@ def _csv(rows: Sequence[tuple[str, str, str]]) -> str:
     import io
 
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("path", "class", "share"), *rows])
+    csv.writer(text, lineterminator="\n").writerows(
+        [("path", "class", "share"), *((csv_cell(path), csv_cell(name), share) for path, name, share in rows)]
+    )
     return text.getvalue()
 
 

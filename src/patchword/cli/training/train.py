@@ -16,6 +16,7 @@ from patchword.cli.common import (
     Runs,
     console,
     fetch_model,
+    run_output,
     settings_of,
     stopped,
 )
@@ -149,7 +150,7 @@ def train(
     from patchword.training.parallel.rank import is_main, rank_of
     from patchword.tuning.batch_size import with_batch_size
 
-    typed, out = settings_of(settings, fields), console(quiet=not is_main())
+    typed, out = settings_of(settings, fields), run_output(quiet=not is_main())
     given = model, data, epochs, batch_size, learning_rate, image_size, seed, device
     options = dict(zip(FIELDS, given, strict=True))
     changes = [*_settings_of(recipe, runs, options, typed), *typed]
