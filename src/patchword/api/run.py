@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from patchword.api.results import EvaluationResult, result_of
 from patchword.api.tables import Table, format_cell, html_fields
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
 from patchword.recipes import run as recipes_run
 from patchword.recipes.run_folder import refuse_several_runs
+from patchword.recipes.run_folders.records import EVALUATION, read_record
 from patchword.weights.local_path import is_model_name, local_path
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Run(recipes_run.Run):
             raise UserError(
                 f"{self.folder} is not evaluated yet", hint=f"call patchword.evaluate({str(self.folder)!r})"
             )
-        return result_of(self.recipe().kind, read_json(path))
+        return result_of(self.recipe().kind, read_record(self.folder, EVALUATION))
 
     @property
     def report(self) -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from typing import Any
 
 from patchword.core.disk_space import write_error
 from patchword.core.errors import UserError
+
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")  # as whole_file names them
 
 
 @contextmanager
@@ -30,9 +33,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Remove the temporary files that a killed process left behind."""
+    """Remove the temporary files that a killed process left behind, and no others."""
     for temporary in folder.glob(".*.tmp"):
-        if temporary.is_file():
+        if _TEMPORARY.fullmatch(temporary.name) and temporary.is_file():
             temporary.unlink()
 
 
@@ -87,7 +90,10 @@ def flush(path: Path) -> None:
 def make_folder(folder: Path) -> None:
     """Create the folder and its parents; a folder that cannot be written to raises a UserError."""
     try:
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
+        for place in missing:
+            flush(place.parent)  # else a power cut can take the folder away with all that was flushed inside
     except OSError as error:
         raise UserError(
             f"cannot make the folder {folder}", got=error.strerror, hint="choose a folder you may write to"

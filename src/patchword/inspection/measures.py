@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 from patchword.analysis.sharpness.hessian import AT_ONCE
 from patchword.analysis.sharpness.sharpness import SharpnessOptions
-from patchword.core.files import read_json
 from patchword.inspection.robustness import Plan, known_robustness, of_these_weights, robustness
 from patchword.inspection.saved_sharpness import keep_sharpness, known_sharpness
 from patchword.inspection.sharpness import SampleOptions, open_run
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.records import DATA, EVALUATION, read_record
 from patchword.recipes.text.inference.outputs import Advance
 
 
@@ -41,7 +41,7 @@ class LeadingEigenvalue:
         keep_sharpness(reporting, asked, self.options)
 
     def _count(self, run: Run) -> int:
-        return min(self.asked.samples, int(read_json(run.folder / "data.json")["samples"]))
+        return min(self.asked.samples, int(read_record(run.folder, DATA).get("samples", self.asked.samples)))
 
 
 @dataclass(frozen=True)
@@ -67,5 +67,5 @@ class CorruptionAccuracy:
         robustness(run, self.plan, device, advance)
 
     def _count(self, run: Run) -> int:
-        there = int(read_json(run.folder / "evaluation.json")["examples"])
+        there = int(read_record(run.folder, EVALUATION)["examples"])
         return there if self.plan.count is None else min(self.plan.count, there)

@@ -18,7 +18,6 @@ from torch import Tensor
 from patchword.analysis.sharpness.loss import SampleLoss
 from patchword.core.device import pick_device
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
 from patchword.data.image.batches import Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.named_datasets import open_source
@@ -31,6 +30,7 @@ from patchword.objectives.classification import Classification
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import split
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.records import DATA, read_record
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.model import as_text, batch_format
@@ -175,8 +175,7 @@ def _plain(model: Any, run: Run) -> Any:
 
 def _check_data(run: Run, now: dict[str, Any]) -> None:
     """Raise an error if the training data has changed since the run."""
-    path = run.folder / "data.json"
-    before = dict(read_json(path)) if path.is_file() else now
+    before = read_record(run.folder, DATA) or now
     if before.get("fingerprint", now["fingerprint"]) != now["fingerprint"]:
         raise UserError(
             f"the training samples of {run.folder} are no longer those it was trained on",

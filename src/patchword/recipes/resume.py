@@ -8,9 +8,10 @@ from rich.console import Console
 
 from patchword.core.disk_space import disk_full, is_full
 from patchword.core.errors import RecoverableError, UserError
-from patchword.core.files import read_json, write_json
+from patchword.core.files import write_json
 from patchword.recipes.run import resume_command
 from patchword.recipes.run_folders.finished import is_evaluated
+from patchword.recipes.run_folders.records import MACHINE, read_record
 from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import format_cost
 from patchword.training.loop import Loop
@@ -56,8 +57,7 @@ def _position(loop: Loop) -> str:
 
 def report_cost(cost: SaveCost, folder: Path, console: Console) -> None:
     """Print the cost of a save, and write it to machine.json."""
-    path = folder / "machine.json"
-    write_json(path, {**(read_json(path) if path.is_file() else {}), "checkpoint": format_cost(cost)})
+    write_json(folder / MACHINE, {**read_record(folder, MACHINE), "checkpoint": format_cost(cost)})
     console.print(f"[dim]checkpoint size {format_cost(cost)}[/dim]", highlight=False)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError, nearest
-from patchword.core.files import read_json
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
+from patchword.recipes.run_folders.records import MACHINE, read_record
 from patchword.training.parallel.rank import launched_processes
 from patchword.training.run_log import read_metrics
 from patchword.weights.io.loading import load_detector, load_model, load_segmenter
@@ -64,8 +64,7 @@ class RunFolder:
         return read_metrics(self.folder / "metrics.jsonl")
 
     def machine(self) -> dict[str, Any]:
-        path = self.folder / "machine.json"
-        return dict(read_json(path)) if path.is_file() else {}
+        return read_record(self.folder, MACHINE)
 
     def model(self, **overrides: Any) -> Model:
         self._check_weights()

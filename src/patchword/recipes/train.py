@@ -12,7 +12,7 @@ from torch import nn
 
 from patchword.core.device import machine
 from patchword.core.errors import UserError
-from patchword.core.files import make_folder, read_json, remove_temporary_files, write_json, write_text
+from patchword.core.files import make_folder, remove_temporary_files, write_json, write_text
 from patchword.data.randomness import step_seed
 from patchword.fusion.compile import compile
 from patchword.layers.activation_checkpointing import checkpoint_activations
@@ -22,6 +22,7 @@ from patchword.recipes.parallel import check_agreement, check_group, samples_of
 from patchword.recipes.results.mistakes import MISTAKES
 from patchword.recipes.resume import report_cost, resumable, resume_loop
 from patchword.recipes.run_folders.finished import FINISHED, is_finished
+from patchword.recipes.run_folders.records import DATA, read_record
 from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.fields import flat_fields
 from patchword.recipes.schema.reading import read_recipe
@@ -176,7 +177,7 @@ def build_optimizer(recipe: Recipe, model: nn.Module) -> torch.optim.AdamW:
 
 def check_data(now: dict[str, Any], folder: Path) -> None:
     """Write which training samples a run uses; raise an error if a resumed run began with others."""
-    before = read_json(folder / "data.json") if (folder / "data.json").is_file() else now
+    before = read_record(folder, DATA) or now
     if samples_of(before) != samples_of(now):
         raise UserError(
             f"the training samples of {now['name']} have changed since the run {folder} was started",
@@ -184,7 +185,7 @@ def check_data(now: dict[str, Any], folder: Path) -> None:
             got=f"{now['samples']} samples",
             hint="restore the samples, or start a new run with another --name",
         )
-    write_json(folder / "data.json", now)
+    write_json(folder / DATA, now)
 
 
 def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:

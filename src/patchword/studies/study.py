@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.records import EVALUATION, read_record
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.text.inference.outputs import Advance
 from patchword.recipes.train import check_folder
@@ -199,7 +199,7 @@ def results(study: Study, folder: Path) -> list[Result]:
 
 
 def _result(label: str, run: Run, others: Sequence[Measure]) -> Result:
-    evaluation, metrics, cost = read_json(run.folder / "evaluation.json"), run.metrics(), cost_of(run)
+    evaluation, metrics, cost = read_record(run.folder, EVALUATION), run.metrics(), cost_of(run)
     metric = str(evaluation.get("metric", "accuracy"))
     measures = {name: value for name, value in evaluation.items() if isinstance(value, float) and name != "loss"}
     measures |= {field_of(one): value for one in others if (value := one.known(run)) is not None}

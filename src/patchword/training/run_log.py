@@ -19,19 +19,37 @@ _BAR_SECONDS = 0.5  # between updates of the progress bar; each reads the loss f
 _ROWS_PER_HEADER = 20
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the records of metrics.jsonl; an incomplete last line, left by a kill, is dropped.
+METRICS, BROKEN = "metrics.jsonl", "metrics-broken.jsonl"
 
-    The learning rate was called "rate" in files of earlier versions.
-    """
-    records = []
-    for line in path.read_text().splitlines() if path.is_file() else []:
-        try:
-            record = json.loads(line)
-            records.append({"learning_rate" if name == "rate" else name: value for name, value in record.items()})
-        except (ValueError, RecursionError):
-            break
-    return records
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the records of metrics.jsonl; lines that are none are left out, such as the last one after a kill."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
+    """Return the records of metrics.jsonl, and the lines that are none; not an incomplete last one."""
+    records, broken = [], []
+    for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
+        record = _record(line)
+        if record is not None:
+            records.append(record)
+        elif line.endswith(b"\n"):
+            broken.append(line)
+    return records, broken
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """Return the record of an epoch. The learning rate was called "rate" in files of earlier versions."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or type(found.get("epoch")) is not int:
+        return None
+    if not all(value is None or type(value) in (int, float) for value in found.values()):
+        return None
+    return {"learning_rate" if name == "rate" else name: value for name, value in found.items()}
 
 
 class RunLog:
@@ -49,8 +67,7 @@ class RunLog:
 
     def start(self, state: State, epochs: int, steps_per_epoch: int) -> None:
         self.epochs, self.steps_per_epoch, self.first_step = epochs, steps_per_epoch, state.step
-        kept = [record for record in read_metrics(self.folder / "metrics.jsonl") if record["epoch"] <= state.epoch]
-        write_text(self.folder / "metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
+        self._keep_records(state.epoch)
         self.began = self.shown = time.monotonic()
         if self.console.is_interactive:
             self.bar = Progress(
@@ -62,6 +79,18 @@ class RunLog:
             )
             self.task = self.bar.add_task("training", total=epochs * steps_per_epoch, completed=state.step, text="")
             self.bar.start()
+
+    def _keep_records(self, epoch: int) -> None:
+        """Keep the records up to an epoch; lines that cannot be read move into a file of their own."""
+        records, broken = _read(self.folder / METRICS)
+        if broken:
+            with (self.folder / BROKEN).open("ab") as file:
+                file.writelines(broken)
+            lines = "1 line" if len(broken) == 1 else f"{len(broken):,} lines"
+            text = f"{lines} of metrics.jsonl cannot be read and moved to {BROKEN}; the training is not affected"
+            self.console.print(text, style="yellow", highlight=False, markup=False)
+        kept = [record for record in records if record["epoch"] <= epoch]
+        write_text(self.folder / METRICS, "".join(json.dumps(record) + "\n" for record in kept))
 
     def step(self, state: State, loss: Callable[[], float], accuracy: Callable[[], float]) -> None:
         self.batch = max(self.batch, state.seen // max(1, state.batch))
@@ -84,7 +113,7 @@ class RunLog:
             self.header = ""  # the next row is far below its header
 
     def epoch(self, record: dict[str, float], state: State) -> None:
-        with (self.folder / "metrics.jsonl").open("a") as file:
+        with (self.folder / METRICS).open("a") as file:
             file.write(json.dumps(record) + "\n")
             file.flush()
             os.fsync(file.fileno())

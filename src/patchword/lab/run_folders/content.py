@@ -47,7 +47,7 @@ def metrics_of(folder: Path) -> list[dict[str, Any]]:
     """Return the lines of metrics.jsonl that have an epoch."""
     try:
         found = read_metrics(folder / "metrics.jsonl")
-    except (OSError, ValueError, AttributeError):
+    except OSError:
         return []
     return [one for one in found if isinstance(one.get("epoch"), int | float) and 0 <= one["epoch"] < MOST_EPOCHS]
 

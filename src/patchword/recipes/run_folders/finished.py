@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
-from patchword.core.files import read_json, write_json
+from patchword.core.files import write_json
 from patchword.recipes.run_folder import RunFolder
+from patchword.recipes.run_folders.records import read_record
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
 from patchword.training.checkpoint.removal import remove_checkpoints
@@ -65,7 +66,7 @@ def clean(folder: Path) -> int:
 
 def finish_date(folder: Path) -> str:
     """Return when the run was finished; empty for a run of an earlier version."""
-    return str(read_json(folder / FINISHED).get("finished", "")) if is_finished(folder) else ""
+    return str(read_record(folder, FINISHED).get("finished", "")) if is_finished(folder) else ""
 
 
 def _reached_its_end(run: RunFolder, recipe: Recipe) -> bool:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchword.core.errors import UserError
-from patchword.core.files import folder_bytes, read_json
+from patchword.core.files import folder_bytes
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.run_folders.finished import finish_date, validation_metric, was_finished
+from patchword.recipes.run_folders.records import EVALUATION, read_record
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
 from patchword.training.lock.lock import owner_of
@@ -130,8 +131,7 @@ def _state(folder: Path, recipe: Recipe) -> State:
 
 
 def _evaluation(folder: Path) -> dict[str, Any]:
-    path = folder / "evaluation.json"
-    return dict(read_json(path)) if path.is_file() else {}
+    return read_record(folder, EVALUATION)
 
 
 def _date(folder: Path) -> str:

@@ -1,7 +1,7 @@
 """The section on the class counts of the training data, and what was done about rare classes."""
 
-from patchword.core.files import read_json
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.records import DATA, read_record
 from patchword.recipes.schema.class_balance import ClassBalance
 from patchword.reports.plots import page
 from patchword.reports.plots.numbers import percent
@@ -9,8 +9,7 @@ from patchword.reports.plots.numbers import percent
 
 def balance_section(run: Run, recipe: ClassBalance, things: str) -> str:
     """Return the class counts of the training data; empty for runs that did not record them. things: e.g. "images"."""
-    path = run.folder / "data.json"
-    counts: dict[str, int] = read_json(path).get("class_counts", {}) if path.is_file() else {}
+    counts: dict[str, int] = read_record(run.folder, DATA).get("class_counts", {})
     present = {name: count for name, count in counts.items() if count}
     if not present:
         return ""

@@ -11,9 +11,9 @@ from torch import nn
 
 from patchword import __version__
 from patchword.analysis.cost import Cost
-from patchword.core.files import read_json
 from patchword.recipes.early_stopping import early_stop
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.records import DATA, read_record
 from patchword.recipes.schema.recipe import Recipe
 from patchword.reports.plots import figures, page
 from patchword.reports.plots.numbers import amount, counted, duration, is_fraction, measured, named
@@ -96,8 +96,7 @@ def _curve(metrics: Records, field: str, scale: float, unit: str, metric: str) -
 
 def skipped_section(run: Run) -> str:
     """Return the section that names the samples that the run left out because they are broken; empty without any."""
-    path = run.folder / "data.json"
-    skipped = read_json(path).get("skipped", {}) if path.is_file() else {}
+    skipped = read_record(run.folder, DATA).get("skipped", {})
     if not skipped.get("count"):
         return ""
     count, names = int(skipped["count"]), list(map(page.escape, skipped["names"]))

@@ -7,9 +7,9 @@ from typing import Any
 
 from patchword.core.disk_space import format_bytes
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
 from patchword.recipes.run import Run
 from patchword.recipes.run_folders.listing import RunSummary
+from patchword.recipes.run_folders.records import read_record
 from patchword.reports.comparison.study import Grid
 from patchword.reports.plots.numbers import counted, duration, measured, named
 from patchword.studies.run_models import cost_of
@@ -195,4 +195,4 @@ def _value(value: Any) -> str:
 
 
 def _json(run: Run, name: str) -> dict[str, Any]:
-    return dict(read_json(run.folder / name)) if (run.folder / name).is_file() else {}
+    return read_record(run.folder, name)

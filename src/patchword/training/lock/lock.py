@@ -75,7 +75,10 @@ def owner_of(folder: Path) -> LockOwner | None:
 def _acquire(folder: Path, hint: str = _HINT) -> TextIO:
     """Return the lock file, locked by this process."""
     path = folder / _LOCK
-    file = path.open("a+")
+    try:
+        file = path.open("a+")
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder", expected="the lock file of the run", hint="remove it") from None
     owner, free = _read(file), _try_flock(file)
     if _is_held(path, owner, free):
         file.close()

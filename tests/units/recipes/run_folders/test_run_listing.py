@@ -66,9 +66,9 @@ def test_a_lock_of_another_machine_counts_while_it_is_touched(runs):
         ("recipe.yaml", "kind: images\nepoch: 3\nmodel: vit-exercise", "a recipe has no field 'epoch'"),
         ("recipe.yaml", None, "recipe.yaml is missing"),
         ("evaluation.json", '{"accuracy": ', "cannot read"),
-        ("evaluation.json", "[3]", ""),
+        ("evaluation.json", "[3]", "expected an object"),
+        ("evaluation.json", '{"metric": 3}', "metric: a text"),
         ("metrics.jsonl", '{"epoch": 1}\n', "'seconds'"),
-        ("metrics.jsonl", "[1]\n", ""),
     ],
 )
 def test_a_broken_run_is_listed_with_the_reason(runs, file, content, reason):

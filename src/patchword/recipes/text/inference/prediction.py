@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
+from patchword.recipes.run_folders.records import DATA, read_record
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.text.inference.answers import TextAnswer
 from patchword.recipes.text.inference.input import TextInput
@@ -36,8 +36,7 @@ def recipe_of(reader: Reader, paired: bool = False) -> TextRecipe:
 
 def may_be_unanswered(folder: Path) -> bool:
     """True if the training questions of the run include some without an answer."""
-    remembered = folder / "data.json"
-    return remembered.is_file() and bool(read_json(remembered).get("unanswered"))
+    return bool(read_record(folder, DATA).get("unanswered"))
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
-from patchword.core.files import read_json
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.records import DATA, read_record
 from patchword.recipes.text.evaluation import TextEvaluation
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
@@ -27,8 +27,7 @@ def texts_section(run: Run, recipe: TextRecipe, found: TextEvaluation) -> str:
         f"{counted(unknown, 'token')} of {len(examples.ids.values):,} not in the vocabulary "
         f"({percent(examples.unknown, 3)})",
     ]
-    if (run.folder / "data.json").is_file():
-        data = read_json(run.folder / "data.json")
+    if data := read_record(run.folder, DATA):
         facts.append(f"trained on {counted(int(data['samples']), task_spec_of(recipe).example)} of {data['name']}")
     alternative = f"Histogram of the tokens of {counted(len(tokens), 'text')}; the maximum length is {recipe.length}."
     svg = page.embedded("svg+xml", text_figures.lengths(tokens, recipe.length))
