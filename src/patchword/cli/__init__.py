@@ -2,6 +2,7 @@
 
 import atexit
 import errno
+import io
 import os
 import sys
 import warnings
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from patchword.core.errors import AmbiguityWarning, PeerLostError, UserError
+from patchword.core.memory import is_out_of_memory
 
 FAULTS = "data-faults.txt"  # in the current folder
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of writing to stdout
@@ -18,6 +20,9 @@ def main() -> None:
     """Run the `patchword` command."""
     if not sys.stdout.isatty():  # FORCE_COLOR, which notebooks and CI set, asks for colours, not for animations
         os.environ.setdefault("TTY_INTERACTIVE", "0")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # a file name need not be UTF-8, or fit the terminal
     try:
         _run()
     except SystemExit as ended:
@@ -75,6 +80,11 @@ def _with_output(app: Callable[[], None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it cannot be written either
         hint = "free some space, or write to another place"
         raise UserError("cannot write the output", got=error.strerror, hint=hint) from None
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        got, hint = str(error).partition("\n")[0] or None, "choose a smaller model, a smaller batch or smaller inputs"
+        raise UserError("there is not enough memory", got=got, hint=hint) from None
 
 
 def _note_printer() -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""Free main memory for this process."""
+"""Free main memory for this process, and errors where it is not enough."""
 
 from pathlib import Path
 
@@ -11,6 +11,16 @@ def free_memory(system: Path = Path("/")) -> int:
     system: the root of the file system in which /proc and /sys are read
     """
     return min(_machine(system), _group(system))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True for an out-of-memory error.
+
+    torch has an exception type for it, but the CPU allocator and some NVIDIA libraries only have a message.
+    """
+    messages = ("not enough memory", "can't allocate memory", "ALLOC_FAILED")
+    is_one = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return is_one or (isinstance(error, RuntimeError) and any(part in str(error) for part in messages))
 
 
 def _machine(system: Path) -> int:

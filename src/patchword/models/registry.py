@@ -18,6 +18,7 @@ from patchword.core.type_names import in_words
 from patchword.layers.model import Model as Model
 from patchword.layers.text.frozen_vectors import Frozen
 from patchword.models.field_aliases import field_hint
+from patchword.models.size_limits import checked_sizes
 
 Probability = Annotated[float, Field(ge=0, lt=1)]  # a rate of dropout or stochastic depth
 Input = Tensor | Text | Pair | Frozen  # of a model: images, texts, pairs of texts, or frozen word vectors
@@ -169,7 +170,7 @@ def configured(name: str, config: Any, overrides: Mapping[str, ConfigValue]) -> 
         if field not in known:
             raise UserError(f"model {name!r} has no field {field!r}", hint=field_hint(field, known))
     try:
-        return _validator(config.__class__).validate_python(asdict(replace(config, **overrides)))
+        return checked_sizes(name, _validator(config.__class__).validate_python(asdict(replace(config, **overrides))))
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0])

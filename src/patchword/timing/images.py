@@ -12,6 +12,7 @@ import torch
 
 from patchword.analysis.speed import Speed, resident, timed
 from patchword.core.grid import sides
+from patchword.core.memory import is_out_of_memory
 from patchword.fusion.compile import compile
 from patchword.fusion.rules import fuse_on_gpu
 from patchword.models import REGISTRY
@@ -153,13 +154,8 @@ def answered(measure: Callable[[str, dict[str, Any]], Any]) -> None:
         answer = asdict(measure(name, setting))
     except Exception as error:  # the parent process reports any error and continues
         first = (str(error).splitlines() or ["without a message"])[0]
-        answer = {"failure": f"{type(error).__name__}: {first}", "out_of_memory": _is_memory(error)}
+        answer = {"failure": f"{type(error).__name__}: {first}", "out_of_memory": is_out_of_memory(error)}
     print(json.dumps(answer))
-
-
-def _is_memory(error: Exception) -> bool:
-    # On the CPU torch has no class of its own for it.
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
 
 
 if __name__ == "__main__":

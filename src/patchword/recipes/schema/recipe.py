@@ -117,6 +117,7 @@ HARMLESS = {
 HARMLESS |= {"sharding", "keep_checkpoints", "loggers"}
 # Fields that may differ when a run is resumed.
 CHANGEABLE = HARMLESS - {"seed", "precision", "compile"} | {"expect"}
+_LARGEST = 2**48  # of a whole number; torch counts with 64 bits, also products of several
 
 
 class Recipe(BaseModel):
@@ -190,6 +191,13 @@ class Recipe(BaseModel):
     loggers: Annotated[tuple[LoggerName, ...], BeforeValidator(one_or_more)] = Field(
         (), description="programs that also record the run: mlflow, wandb, or tensorboard, which does so if installed"
     )
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        for name, value in self:
+            if type(value) is int and value > _LARGEST and name != "seed":
+                raise UserError(f"recipe field {name!r}", expected=f"at most {_LARGEST:,}", got=value)
+        return self
 
     def lr_ratios(self) -> Mapping[str, float]:
         """Return factors of the learning rate of parameters by the start of their names."""

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
+from patchword.core.memory import is_out_of_memory
 from patchword.training.checkpoint.checkpoint import Log
 from patchword.training.guard.model_buffers import ModelBuffers
 from patchword.training.sam import save_rng
@@ -67,15 +68,6 @@ class OomRetry:
             f"out of memory: each batch is now computed in {now} micro-batches; "
             "the batch size and the gradient stay the same"
         )
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Return True for an out-of-memory error.
-
-    torch has an exception type for it, but the CPU allocator and some NVIDIA libraries only have a message.
-    """
-    messages = ("not enough memory", "can't allocate memory", "ALLOC_FAILED")
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(part in str(error) for part in messages)
 
 
 def _does_not_fit(count: int, hint: str) -> UserError:
