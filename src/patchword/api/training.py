@@ -19,6 +19,7 @@ from patchword.recipes import RECIPES
 from patchword.recipes.model_choice import model_names
 from patchword.recipes.recipe_kind import Evaluation
 from patchword.recipes.resume import resumable
+from patchword.recipes.run_folders.changes import checked_name
 from patchword.recipes.run_folders.finished import finish_folder, is_finished
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
@@ -96,7 +97,12 @@ def recipe_and_folder(
     if resume and name is None and (folder := run_named(recipe, runs)) is not None:
         return read_recipe(folder / "recipe.yaml"), folder
     found, default = named_recipe(recipe, runs)
-    return found, runs / (name or default)
+    return found, place_of(name, default, runs)
+
+
+def place_of(name: str | None, default: str, runs: Path) -> Path:
+    """Return the folder of a run or a study in `runs`."""
+    return runs / (default if name is None else checked_name(name, "the name of a run"))
 
 
 def run_named(recipe: str | PathLike[str], runs: Path) -> Path | None:

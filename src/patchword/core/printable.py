@@ -1,5 +1,6 @@
 """Names from files as a terminal and a spreadsheet may have them: a class name can hold what both would carry out."""
 
+import os
 import re
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # all but tab and line feed
@@ -12,6 +13,11 @@ def printable(text: str) -> str:
     Marks that reverse the direction of a text are among them. Tabs and line feeds stay.
     """
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def path_text(path: object) -> str:
+    """Return a path as text that every file and terminal takes; bytes that are not UTF-8 are written as \\xff."""
+    return os.fsencode(str(path)).decode("utf-8", "backslashreplace")
 
 
 def csv_cell(value: object) -> object:

@@ -1,8 +1,11 @@
 """Names from files neither steer a terminal nor are they formulas of a spreadsheet."""
 
+import os
+from pathlib import Path
+
 import pytest
 
-from patchword.core.printable import csv_cell, printable
+from patchword.core.printable import csv_cell, path_text, printable
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,12 @@ def test_a_formula_is_a_text(text):
 @pytest.mark.parametrize("value", ["Bag", "-0.25", "+3e-4", "-inf", "", "a=b", 7, 0.5, None])
 def test_other_cells_stay(value):
     assert csv_cell(value) == value
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"), [(b"caf\xc3\xa9/a b.png", "café/a b.png"), (b"caf\xe9.png", "caf\\xe9.png")]
+)
+def test_a_path_is_text_that_a_file_takes(path, shown):
+    text = path_text(Path(os.fsdecode(path)))
+    assert text == shown
+    text.encode()

@@ -1,8 +1,5 @@
 """predict: applies a run to your own images or texts."""
 
-import csv
-import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,10 +9,9 @@ import typer
 from patchword.cli.common import Device, Download, Precision, console, fetch_model, trained_model
 from patchword.cli.completion import run_names
 from patchword.cli.text.answers import Answers, check_places, messages, progress, report_truncation
-from patchword.core.printable import csv_cell
+from patchword.cli.training.class_outputs import write_classes
 
 if TYPE_CHECKING:
-    from patchword.pipelines.predictions import Predictions
     from patchword.pipelines.texts import TextEngine
     from patchword.recipes.text.inference.requests import TypedOptions
 
@@ -166,7 +162,7 @@ def predict(
     errors = [answer.error for answer in predictions if answer.error]
     if errors and on_broken == "stop":
         raise UserError(errors[0], hint="--on-broken skip predicts the others")
-    _output_images(predictions, to, jsonl, as_json)
+    write_classes(predictions, to, jsonl, as_json)
     report_skipped(errors, len(predictions), as_json)
 
 
@@ -252,51 +248,3 @@ def report_skipped(errors: Sequence[str], total: int, as_json: bool) -> None:
     if len(errors) > _SHOWN:
         out.print(f"note: and {len(errors) - _SHOWN:,} more without a prediction", highlight=False)
     out.print(f"{len(errors):,} of {total:,} skipped", highlight=False)
-
-
-def _output_images(answers: "Predictions", to: Path | None, jsonl: Path | None, as_json: bool) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from patchword.core.files import write_text
-    from patchword.reports.plots.numbers import counted
-
-    unreadable = [answer for answer in answers if answer.error]
-    for path, text in ((to, _csv), (jsonl, _json_lines)):
-        if path:
-            write_text(path, text(answers))
-            count = counted(len(answers) - len(unreadable), "answer")
-            messages(as_json).print(f"{count} in {path}", highlight=False, markup=False)
-    if as_json:
-        typer.echo(_json_lines(answers), nl=False)
-    if to or jsonl or as_json:
-        return
-    table = Table("image", "label", "probability", "next")
-    for answer in (answer for answer in answers if not answer.error):
-        (name, probability), *others = answer.classes
-        following = ", ".join(f"{other} {part:.1%}" for other, part in others)
-        table.add_row(escape(str(answer.input)), escape(name), f"{probability:.1%}", escape(following))
-    console().print(table)
-
-
-def _csv(answers: "Predictions") -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    ranks = range(1, max(len(answer.classes) for answer in answers if not answer.error) + 1)
-    names = [f"{kind}_{rank}" for rank in ranks for kind in ("class", "probability")]
-    has_errors = any(answer.error for answer in answers)
-    writer.writerow(["path", *names, *(["error"] if has_errors else [])])
-    for answer in answers:
-        classes = () if answer.error else answer.classes
-        cells = [cell for name, probability in classes for cell in (name, f"{probability:.6f}")]
-        cells += [""] * (len(names) - len(cells))
-        writer.writerow(csv_cell(one) for one in [str(answer.input), *cells, *([answer.error] if has_errors else [])])
-    return text.getvalue()
-
-
-def _json_lines(answers: "Predictions") -> str:
-    records = (
-        {"path": str(answer.input)} | (answer.output.record() if answer.output is not None else {"error": answer.error})
-        for answer in answers
-    )
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

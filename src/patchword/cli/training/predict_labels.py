@@ -10,7 +10,7 @@ import typer
 
 from patchword.cli.common import console
 from patchword.cli.text.answers import messages, progress
-from patchword.core.printable import csv_cell
+from patchword.core.printable import csv_cell, path_text
 
 if TYPE_CHECKING:
     from patchword.core.errors import UserError
@@ -102,15 +102,15 @@ def _add(path: Path, answer: "SegmentationAnswer | UserError", outputs: LabelOut
     from patchword.pipelines.detection.pixels import upright_image
 
     if isinstance(answer, UserError):
-        results.errors.append(str(answer).splitlines()[0])
-        results.records.append({"path": str(path), "error": results.errors[-1]})
+        results.errors.append(path_text(answer).splitlines()[0])
+        results.records.append({"path": path_text(path), "error": results.errors[-1]})
         return
-    record = {"path": str(path)} | answer.record()
+    record = {"path": path_text(path)} | answer.record()
     if outputs.masks is not None:
         target = _free(outputs.masks / f"{path.stem}.png", results.taken)
         answer.save(target)
         results.masks += 1
-        record["mask"] = str(target)
+        record["mask"] = path_text(target)
     if outputs.draw is not None:
         suffix = ".jpg" if path.suffix.lower() in (".jpg", ".jpeg") else ".png"
         target = _free(outputs.draw / f"{path.stem}{suffix}", results.taken)
@@ -122,13 +122,13 @@ def _add(path: Path, answer: "SegmentationAnswer | UserError", outputs: LabelOut
     if outputs.polygons is not None:
         _add_regions(path, answer, results)
     results.records.append(record)
-    results.rows += [(str(path), row["class"], row["share"]) for row in answer.rows()]
-    results.cells.append((str(path), answer.cells()[0]["classes"]))
+    results.rows += [(path_text(path), row["class"], row["share"]) for row in answer.rows()]
+    results.cells.append((path_text(path), answer.cells()[0]["classes"]))
 
 
 def _add_regions(path: Path, answer: "SegmentationAnswer", results: _Results) -> None:
     number = len(results.images) + 1
-    image = {"id": number, "file_name": str(path), "width": answer.width, "height": answer.height}
+    image = {"id": number, "file_name": path_text(path), "width": answer.width, "height": answer.height}
     results.images.append(image)
     for region in answer.regions():
         x1, y1, x2, y2 = region.box

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from patchword.cli.text.answers import progress
 from patchword.cli.training.object_outputs import Found, ObjectOutputs, write_objects
+from patchword.core.printable import path_text
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -84,7 +85,7 @@ def _split(inputs: Sequence[str]) -> tuple[list[Path], list[Path]]:
 def _images(paths: Sequence[Path]) -> Iterator[list[Item]]:
     """Yield images, a few at once."""
     for start in range(0, len(paths), _AT_ONCE):
-        yield [Item(str(path), path, _drawn_name(path)) for path in paths[start : start + _AT_ONCE]]
+        yield [Item(path_text(path), path, _drawn_name(path)) for path in paths[start : start + _AT_ONCE]]
 
 
 def _frames(video: Path, every: float) -> Iterator[list[Item] | Found]:
@@ -97,12 +98,14 @@ def _frames(video: Path, every: float) -> Iterator[list[Item] | Found]:
         try:
             some = list(islice(frames, _AT_ONCE))
         except UserError as error:
-            yield Found(str(video), None, str(error).splitlines()[0])
+            yield Found(path_text(video), None, path_text(error).splitlines()[0])
             return
         if not some:
             return
         yield [
-            Item(f"{video} at {one.seconds:.2f} s", one.image, Path(f"{video.stem}_frame{one.number:06d}.jpg"))
+            Item(
+                f"{path_text(video)} at {one.seconds:.2f} s", one.image, Path(f"{video.stem}_frame{one.number:06d}.jpg")
+            )
             for one in some
         ]
 

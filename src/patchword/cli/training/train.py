@@ -144,7 +144,7 @@ def train(
       patchword train tag model=runs/bert train=names.conll test=others.conll
       patchword train over-vectors vectors=words.txt train=names.conll
     """
-    from patchword.api.training import print_duration, recipe_and_folder
+    from patchword.api.training import place_of, print_duration, recipe_and_folder
     from patchword.studies import STUDIES
     from patchword.studies.seeds import check_seeds_folder, over_seeds, study_over_seeds
     from patchword.training.parallel.rank import is_main, rank_of
@@ -177,7 +177,7 @@ def train(
         study = STUDIES[recipe]().with_settings(changes)
         if seeds is not None:
             study, again = study_over_seeds(study, seeds), [*again, "--seeds", str(seeds)]
-        _several(Several(study, runs / (name or recipe), again, table_of(study)), out, resume)
+        _several(Several(study, place_of(name, recipe, runs), again, table_of(study)), out, resume)
         return
     base, folder = recipe_and_folder(recipe, runs, name, resume)
     chosen = base.with_settings(changes)

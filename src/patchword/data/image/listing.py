@@ -29,6 +29,7 @@ Row = tuple[Path, str, Split | None]  # path, label, part if one is given
 
 def folder_source(folder: Path) -> ListedSource:
     """Read one subfolder per class; or such subfolders inside `train`, `test` and optionally `validation`."""
+    _refuse_system_folder(folder)
     if not any(sub.is_dir() for sub in (folder / "train").glob("*")):  # else `train` is a class, e.g. of vehicles
         return ListedSource(folder.name, tuple((path, label, None) for path, label in _classes(folder)))
     parts = sorted(sub for sub in folder.iterdir() if sub.is_dir() and sub.name in _PARTS)
@@ -47,6 +48,14 @@ def has_loose_images(folder: Path) -> bool:
     below = [path for path in folder.iterdir() if not path.name.startswith(".")]
     has_parts = any(path.is_dir() and path.name in _PARTS for path in below)
     return not has_parts and any(path.suffix.lower() in IMAGE_SUFFIXES and path.is_file() for path in below)
+
+
+def _refuse_system_folder(folder: Path) -> None:
+    """Raise an error for the root of the disk and for folders in which the system shows itself, also behind a link."""
+    place = folder.resolve()
+    if place == Path(place.anchor) or place.parts[1] in ("proc", "sys") or place == Path("/dev"):
+        leads = f"{folder}, which leads to {place}," if place != folder else str(folder)
+        raise UserError(f"{leads} is a folder of the system", expected="a folder of images")
 
 
 def _refuse_twice(where: Path, parts: list[str]) -> None:
@@ -71,6 +80,7 @@ def _image_files(folder: Path) -> list[Path]:
     """List the images of one class; linked folders are not followed, since they may form a cycle."""
     if any("\ud800" <= letter <= "\udfff" for letter in folder.name):  # how Python represents bytes that are not UTF-8
         raise UserError(f"the name of the class folder {str(folder)!r} is not UTF-8", hint="rename it")
+    _refuse_system_folder(folder)
     found = sorted(path for path in folder.rglob("*") if not path.name.startswith("."))
     named = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES]
     files = [path for path in named if path.is_file() or not path.exists()]  # a broken link is reported when it is read

@@ -51,7 +51,7 @@ def remove_leftovers(runs: Path) -> None:
 
 def rename_run(folder: Path, name: str) -> list[Path]:
     """Rename a run inside its folder; return the runs whose recipes had its path, which have the new one now."""
-    target = folder.with_name(_checked_name(name))
+    target = folder.with_name(checked_name(name, "the new name of a run"))
     if not looks_like_run(folder) or folder.is_symlink():
         raise UserError(f"{folder} is not a run", expected="the folder of a run")
     if target.exists() or target.is_symlink():
@@ -79,9 +79,8 @@ def _moved(file: Path, folder: Path, target: Path) -> str:
     return recipe_from(replaced_paths(values, folder, lambda path: str(new / Path(path).relative_to(old)))).to_yaml()
 
 
-def _checked_name(name: str) -> str:
+def checked_name(name: str, what: str) -> str:
+    """Return the name of a run if it can be one folder in the folder of the runs."""
     if not name or "/" in name or name.startswith(".") or not name.isprintable() or len(os.fsencode(name)) > 200:
-        raise UserError(
-            "the new name of a run", expected="a name of at most 200 bytes, without / and no dot at its start", got=name
-        )
+        raise UserError(what, expected="a name of at most 200 bytes, without / and no dot at its start", got=name)
     return name

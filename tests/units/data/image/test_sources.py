@@ -3,6 +3,7 @@ import hashlib
 import io
 import json
 from http.client import IncompleteRead
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -569,3 +570,19 @@ def test_one_image_with_colours_makes_a_set_with_colours(tmp_path, mode, color):
     write_classes(tmp_path / "pets")
     write_picture(tmp_path / "pets" / "cat" / "another.png", mode=mode)
     assert open_source(str(tmp_path / "pets")).has_color() == color
+
+
+@pytest.mark.parametrize("place", ["/", "/proc/sys", "/sys", "/dev"])
+def test_folders_of_the_system_hold_no_images(tmp_path, place):
+    with pytest.raises(UserError, match=f"{place} is a folder of the system: expected a folder of images"):
+        folder_source(Path(place))
+    (tmp_path / "images").symlink_to(place)
+    with pytest.raises(UserError, match=r"images, which leads to .*, is a folder of the system"):
+        folder_source(tmp_path / "images")
+
+
+def test_a_class_that_links_to_the_system_is_refused(tmp_path):
+    write_picture(tmp_path / "images" / "cat" / "a.png")
+    (tmp_path / "images" / "dog").symlink_to("/proc")
+    with pytest.raises(UserError, match="is a folder of the system"):
+        folder_source(tmp_path / "images")
