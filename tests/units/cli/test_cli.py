@@ -223,7 +223,7 @@ def test_an_unknown_recipe_field_names_the_nearest(refused):
     assert "a recipe has no field 'bach'\n  did you mean 'batch_size'" in refused("train", "mine.yaml")
 
 
-@pytest.mark.parametrize("where", ["--runs file", "--runs file/deeper", "--name ../file/bad", "--name file/x/y"])
+@pytest.mark.parametrize("where", ["--runs file", "--runs file/deeper"])
 def test_a_run_folder_that_cannot_be_written(refused, where):
     Path("runs").mkdir()
     for path in ("file", "runs/file"):
