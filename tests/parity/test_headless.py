@@ -7,6 +7,7 @@ from safetensors.torch import load_file, save_file
 import patchword
 from patchword.core.errors import UserError
 from support.helpers import TINY, difference, pixels, randomise
+from support.parity import opened_whole
 
 transformers = pytest.importorskip("transformers")
 
@@ -67,8 +68,15 @@ def test_a_head_that_lost_its_bias_is_not_replaced(tmp_path):
     assert caught.value.hint == "missing     head.linear.bias (4,)"
 
 
-def test_a_token_of_distillation_without_its_head_is_refused(tmp_path):
-    config = transformers.DeiTConfig(**SIZES, num_labels=7)
-    transformers.DeiTForImageClassification(config).save_pretrained(tmp_path)
-    with pytest.raises(UserError, match="has a distillation token, but no head for it"):
-        patchword.load(tmp_path)
+@torch.no_grad()
+def test_a_token_of_distillation_needs_no_head_of_its_own(tmp_path):
+    theirs = randomise(transformers.DeiTForImageClassification(transformers.DeiTConfig(**SIZES, num_labels=7))).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    model = patchword.load(tmp_path / "theirs")
+    assert not model.card.config["distilled_head"]
+    assert difference(model(IMAGES), theirs(IMAGES).logits) < 1e-5
+    patchword.save(model, tmp_path / "back", layout="huggingface")
+    again = opened_whole(transformers.DeiTForImageClassification, tmp_path / "back")
+    assert difference(again(IMAGES).logits, theirs(IMAGES).logits) < 1e-5
+    with pytest.raises(UserError, match="expected distilled_head True"):
+        patchword.save(model, tmp_path / "timm", layout="timm")

@@ -45,7 +45,7 @@ def read_fields(pairs: Iterable[tuple[str, str]], config: Mapping[str, object]) 
 def check_tokens(config: Mapping[str, Any]) -> None:
     """Refuse a map of very many tokens: the size of an image and of a patch are bounded together."""
     if "image" in config and "patch" in config:
-        side = max(sides(config["image"])) // config["patch"]
+        side = max(sides(config["image"])) // min(sides(config["patch"]))
         if side > MOST_TOKENS_PER_SIDE:
             expected = f"at most {MOST_TOKENS_PER_SIDE} patches per side in the lab"
             raise UserError("the image has too many patches", expected=expected, got=side, hint=HINT)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, cast
 from torch import Tensor, nn
 
 from patchword.core.card import Card
-from patchword.core.grid import Grid
+from patchword.core.errors import UserError
+from patchword.core.grid import Grid, sides
 from patchword.core.scope import Scope
 from patchword.layers.convolution.blocks import ConvStage
 from patchword.layers.convolution.stem import Stem
@@ -122,6 +123,9 @@ class Pyramid(Model):
 
     def backbone(self) -> Backbone:
         """The same stages, with the same weights, without norm and head."""
+        patch = getattr(self.stages[0].stem, "patch", 1)
+        if len(set(sides(patch))) > 1:
+            raise UserError("the maps of a backbone have one stride", expected="a square patch", got=f"patch {patch}")
         backbone = Backbone(cast(Sequence[Stage | ConvStage], list(self.stages)))
         if hasattr(self, "card"):  # a model that was not created by the registry has none
             backbone.card = self.card

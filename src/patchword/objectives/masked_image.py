@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from patchword.core.grid import Size
 from patchword.layers.convolution.stem import PatchEmbed, cut_patches
 from patchword.layers.model import Model
 from patchword.layers.pyramid import Pyramid, Stage
@@ -35,7 +36,7 @@ class MaskedImageModel(Model):
         stem = cast(PatchEmbed, self.stage.stem)
         self.patch = stem.patch
         self.mask_token = nn.Parameter(torch.zeros(stem.width))
-        self.head = nn.Linear(stem.width, stem.channels * stem.patch * stem.patch)
+        self.head = nn.Linear(stem.width, stem.weight[0].numel())
         for tensor in (self.mask_token, self.head.weight):
             nn.init.trunc_normal_(tensor, std=0.02)
         nn.init.zeros_(self.head.bias)
@@ -65,7 +66,7 @@ class MaskedBatch(Protocol):
 class MaskedPixels:
     """The mean absolute error (L1) of the normalized pixels of masked patches; visible patches have no loss."""
 
-    def __init__(self, model: Callable[[MaskedImages], Tensor], patch: int) -> None:
+    def __init__(self, model: Callable[[MaskedImages], Tensor], patch: Size) -> None:
         self.model, self.patch = model, patch
 
     def __call__(self, piece: MaskedBatch, batch: MaskedBatch) -> Outcome:
@@ -74,7 +75,7 @@ class MaskedPixels:
         return Outcome(loss, torch.full((), torch.nan, device=predicted.device))
 
 
-def masked_errors(predicted: Tensor, inputs: MaskedImages, patch: int) -> Tensor:
+def masked_errors(predicted: Tensor, inputs: MaskedImages, patch: Size) -> Tensor:
     """Return the mean absolute error over the masked pixels of each image, (batch,) float32.
 
     predicted: (batch, patches, channels * patch * patch), or a shape that broadcasts to it

@@ -39,7 +39,7 @@ def test_unknown_field_names_the_nearest():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("width", "wide"), ("width", 3.5), ("position", "rotary"), ("activation", "relu"), ("image", (1, 2, 3))],
+    [("width", "wide"), ("width", 3.5), ("position", "rotary"), ("activation", "tanh"), ("image", (1, 2, 3))],
 )
 def test_a_value_of_the_wrong_type_names_its_field(field, value):
     with pytest.raises(UserError, match=f"field '{field}' of model 'vit-exercise'") as caught:
@@ -52,7 +52,7 @@ def test_a_value_of_the_wrong_type_names_its_field(field, value):
     [
         ("vit-exercise", "width", "wide", "a whole number, greater than 0"),
         ("vit-exercise", "dropout", 1.0, "a number, 0 or more and less than 1"),
-        ("vit-exercise", "activation", "relu", "gelu or gelu-tanh"),
+        ("vit-exercise", "activation", "tanh", "gelu or gelu-tanh or quick-gelu or relu or silu"),
         ("swin-mini", "heads", (1, 0), "values, each a whole number, greater than 0"),
         ("deit-tiny", "distilled", "perhaps", "true or false"),
         ("mobilebert", "bottleneck", 0, "a whole number, greater than 0, or none"),

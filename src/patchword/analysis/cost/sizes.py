@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from patchword.analysis.cost.expression import Expression, Symbol, symbol
 from patchword.analysis.cost.line import Call, Line
-from patchword.core.grid import Grid
+from patchword.core.grid import Grid, Size, sides
 from patchword.layers import Interlaced, PatchEmbed, Windows
 from patchword.layers.attention.partition import Partition
 from patchword.layers.pyramid import Stage
@@ -23,11 +23,19 @@ def input_sides(part: str, feature_map: Tensor) -> tuple[Expression, Expression]
     return symbol("H_0", rows, f"rows {of}"), symbol("W_0", columns, f"columns {of}")
 
 
-def after_stride(side: Expression, stride: int, found: int, patch: bool = False) -> Expression | None:
+def patch_symbols(patch: Size) -> tuple[Expression, Expression]:
+    """Return the height and the width of a patch; one symbol if it is square."""
+    high, wide = sides(patch)
+    if high == wide:
+        return (symbol("P", high, "side of a patch"),) * 2
+    return symbol("P", high, "height of a patch"), symbol("Q", wide, "width of a patch")
+
+
+def after_stride(side: Expression, stride: int, found: int, patch: Expression | None = None) -> Expression | None:
     """Return the side after a stride as a formula; None if it is not the quotient (or there is no stride)."""
     if stride == 1 or -(-side.value // stride) != found:
         return None
-    return side / (symbol("P", stride, "side of a patch") if patch else symbol("s", stride, "stride"))
+    return side / (patch or symbol("s", stride, "stride"))
 
 
 def group_symbols(partition: Partition, grid: Grid | None, groups: int, size: int) -> tuple[Expression, Expression]:
@@ -58,10 +66,11 @@ def stage_sizes(model: nn.Module, calls: Mapping[str, list[Call]]) -> Sizes:
 def _of_stage(stem: str, module: Stage, call: Call) -> dict[str, Expression]:
     grid = cast(Grid, call.answer[1])
     before = input_sides(stem, call.arguments[0])
-    patch = isinstance(module.stem, PatchEmbed) or isinstance(getattr(module.stem, "patches", None), PatchEmbed)
+    patches = getattr(module.stem, "patches", module.stem)
+    letters = patch_symbols(patches.patch) if isinstance(patches, PatchEmbed) else (None, None)
     cuts = [
-        after_stride(side, module.stride, found, patch)
-        for side, found in zip(before, (grid.height, grid.width), strict=True)
+        after_stride(side, letter.value if letter else module.stride, found, letter)
+        for side, letter, found in zip(before, letters, (grid.height, grid.width), strict=True)
     ]
     rows, columns = symbol("H", grid.height, "rows", cuts[0]), symbol("W", grid.width, "columns", cuts[1])
     tokens = (cuts[0] or rows) * (cuts[1] or columns)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patchword.core.errors import UserError
-from patchword.core.grid import Grid
+from patchword.core.grid import Grid, Size, sides
 from patchword.kernels.stem.image_conv import image_conv2d
 
 
@@ -28,12 +28,12 @@ class PatchEmbed(nn.Module):
     """Cuts a map into patches that do not overlap and projects each patch to a token.
 
     The weight has a convolution's shape; since patches do not overlap it is applied as one matrix product, which is
-    faster than a strided convolution.
+    faster than a strided convolution. patch: one side, or (height, width); the stride is that of the rows.
     """
 
-    def __init__(self, channels: int, width: int, patch: int) -> None:
+    def __init__(self, channels: int, width: int, patch: Size) -> None:
         super().__init__()
-        self.channels, self.width, self.patch, self.stride = channels, width, patch, patch
+        self.channels, self.width, self.patch, self.stride = channels, width, patch, sides(patch)[0]
         convolution = nn.Conv2d(channels, width, patch, patch)
         self.weight, self.bias = convolution.weight, convolution.bias
 
@@ -41,7 +41,8 @@ class PatchEmbed(nn.Module):
         return f"channels={self.channels}, width={self.width}, patch={self.patch}"
 
     def grid(self, height: int, width: int) -> Grid:
-        return Grid(-(-height // self.patch), -(-width // self.patch))
+        rows, columns = sides(self.patch)
+        return Grid(-(-height // rows), -(-width // columns))
 
     def forward(self, feature_map: Tensor) -> tuple[Tensor, Grid]:
         """(batch, channels, height, width) -> (batch, tokens, width), grid"""
@@ -51,20 +52,20 @@ class PatchEmbed(nn.Module):
         return F.linear(patches, self.weight.flatten(1), self.bias), self.grid(*feature_map.shape[2:])
 
 
-def cut_patches(feature_map: Tensor, patch: int) -> Tensor:
-    """Cuts a map whose sides `patch` divides into patches that do not overlap, row by row.
+def cut_patches(feature_map: Tensor, patch: Size) -> Tensor:
+    """Cuts a map whose sides those of a patch divide into patches that do not overlap, row by row.
 
-    (batch, channels, height, width) -> (batch, patches, channels * patch * patch)
+    (batch, channels, height, width) -> (batch, patches, channels * height of a patch * width of a patch)
     """
-    batch, channels, height, width = feature_map.shape
-    rows, columns = height // patch, width // patch
-    cut: Tensor = feature_map.unflatten(3, (columns, patch)).unflatten(2, (rows, patch))
-    return cut.permute(0, 2, 4, 1, 3, 5).reshape(batch, rows * columns, channels * patch * patch)
+    (batch, channels, height, width), (high, wide) = feature_map.shape, sides(patch)
+    rows, columns = height // high, width // wide
+    cut: Tensor = feature_map.unflatten(3, (columns, wide)).unflatten(2, (rows, high))
+    return cut.permute(0, 2, 4, 1, 3, 5).reshape(batch, rows * columns, channels * high * wide)
 
 
-def join_patches(patches: Tensor, patch: int, grid: Grid) -> Tensor:
-    """The inverse of `cut_patches`: (batch, patches, channels * patch * patch) -> (batch, channels, height, width)"""
-    cut: Tensor = patches.unflatten(2, (-1, patch, patch)).unflatten(1, (grid.height, grid.width))
+def join_patches(patches: Tensor, patch: Size, grid: Grid) -> Tensor:
+    """The inverse of `cut_patches`: (batch, patches, pixels of a patch) -> (batch, channels, height, width)"""
+    cut: Tensor = patches.unflatten(2, (-1, *sides(patch))).unflatten(1, (grid.height, grid.width))
     return cut.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
 
 
@@ -156,9 +157,10 @@ def overlapping(channels: int, width: int, stride: int, padding: int | None = No
     return NormedStem(OverlapEmbed(channels, width, kernel, stride, kernel // 2 if padding is None else padding))
 
 
-def padded(feature_map: Tensor, multiple: int) -> Tensor:
-    """Pads with zeros below and on the right until both sides are a multiple of this."""
-    below, beside = -feature_map.shape[2] % multiple, -feature_map.shape[3] % multiple
+def padded(feature_map: Tensor, multiple: Size) -> Tensor:
+    """Pads with zeros below and on the right until each side is a multiple of this."""
+    rows, columns = sides(multiple)
+    below, beside = -feature_map.shape[2] % rows, -feature_map.shape[3] % columns
     return F.pad(feature_map, (0, beside, 0, below)) if below or beside else feature_map
 
 
@@ -172,11 +174,13 @@ def check_channels(feature_map: Tensor, channels: int) -> None:
         )
 
 
-def check_divisible(height: int, width: int, patch: int) -> None:
-    if height % patch or width % patch:
-        fit = [max(patch, round(side / patch) * patch) for side in (height, width)]
+def check_divisible(height: int, width: int, patch: Size) -> None:
+    high, wide = sides(patch)
+    if height % high or width % wide:
+        pairs = ((height, high), (width, wide))
+        fit = [max(each, round(side / each) * each) for side, each in pairs]
         raise UserError(
-            f"an image of {height} x {width} cannot be cut into patches of {patch} x {patch}",
-            expected=f"sides that {patch} divides",
+            f"an image of {height} x {width} cannot be cut into patches of {high} x {wide}",
+            expected=f"sides that {high} divides" if high == wide else f"sides that {high} and {wide} divide",
             hint=f"resize the image to {fit[0]} x {fit[1]}, or choose a patch that divides both sides",
         )

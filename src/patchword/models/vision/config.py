@@ -1,21 +1,33 @@
 """The config base of all image families."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 
 from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
+from patchword.layers import Gelu, QuickGelu
 from patchword.models.registry import Probability
 
 PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number per stage
 
 Side = Annotated[int, Field(gt=0, le=16384)]  # pixels
+
+ImageActivation = Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"]
+"""The names of the activations of a feed-forward of images."""
+
+ACTIVATIONS: dict[ImageActivation, Callable[[], nn.Module]] = {
+    "gelu": Gelu,
+    "gelu-tanh": lambda: nn.GELU(approximate="tanh"),
+    "quick-gelu": QuickGelu,
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+}
 
 IMAGENET = Normalization(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 

@@ -18,12 +18,13 @@ from patchword.models.vision.vit import VitConfig, stage
 class DeitConfig(VitConfig):
     """Sizes of a DeiT."""
 
-    distilled: bool = False
+    distilled: bool = False  # with a distillation token
+    distilled_head: bool = True  # False: that token has no head, only [CLS] is classified
 
 
 def build(c: DeitConfig, position: ImagePosition | None = None) -> Pyramid:
     """Build the model. position: the position encoding, if not the one that c.position names."""
-    head = DistilledHead(c.width, c.classes) if c.distilled else ClassHead(c.width, c.classes)
+    head = DistilledHead(c.width, c.classes) if c.distilled and c.distilled_head else ClassHead(c.width, c.classes)
     model = Pyramid([stage(c, 2 if c.distilled else 1, position)], nn.LayerNorm(c.width, c.norm_eps), head)
     truncated(model)
     return model

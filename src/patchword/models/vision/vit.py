@@ -4,9 +4,7 @@ Deviation: the authors' JAX code uses the tanh approximation of GELU; the exact 
 PyTorch ports and their weights. activation="gelu-tanh" gives the authors' form.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import nn
@@ -20,9 +18,9 @@ from patchword.layers import (
     ClassHead,
     Encoder,
     FeedForward,
-    Gelu,
     ImagePosition,
     ImagePositionName,
+    LinearProjection,
     PatchEmbed,
     Pattern,
     Prefix,
@@ -34,9 +32,8 @@ from patchword.layers import (
 from patchword.layers.convolution.stem import check_divisible
 from patchword.layers.init import xavier
 from patchword.models.registry import Family, Probability, Variant
-from patchword.models.vision.config import ImageConfig
+from patchword.models.vision.config import ACTIVATIONS, ImageActivation, ImageConfig
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": Gelu, "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
 HALVES = Normalization(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
 
@@ -48,9 +45,10 @@ class VitConfig(ImageConfig):
     depth: PositiveInt = 12
     heads: PositiveInt = 12
     hidden: PositiveInt = 3072  # width of the feed-forward
-    patch: PositiveInt = 16
+    patch: PositiveInt | tuple[PositiveInt, PositiveInt] = 16  # one side, or (height, width)
     position: ImagePositionName = "learned"
-    activation: Literal["gelu", "gelu-tanh"] = "gelu"
+    activation: ImageActivation = "gelu"
+    qkv_bias: bool = True  # of queries, keys and values
     norm_eps: PositiveFloat = 1e-6
     dropout: Probability = 0.0
     attention_dropout: Probability = 0.0
@@ -80,9 +78,10 @@ def stage(c: VitConfig, prefix: int, position: ImagePosition | None = None) -> S
 
 def block(c: VitConfig, position: ImagePosition, grid: Grid, drop_path: float) -> Block:
     pattern = Pattern(position=position.in_attention(c.width, c.heads, grid))
+    projection = LinearProjection(c.width, c.qkv_bias)
     return pre_norm_block(
         c.width,
-        Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout),
+        Attention(c.width, c.heads, projection=projection, patterns=[pattern], dropout=c.attention_dropout),
         FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation](), c.dropout),
         eps=c.norm_eps,
         dropout=c.dropout,

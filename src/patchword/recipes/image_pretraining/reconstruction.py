@@ -8,6 +8,7 @@ from torch import Tensor
 
 from patchword.core.card import Normalization
 from patchword.core.device import to_device
+from patchword.core.grid import Size, sides
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.augmentation.augmentation import normalize
 from patchword.data.image.batches import Batch, Batches
@@ -79,10 +80,10 @@ class HeldOutImages:
         patches = model.stage.stem.grid(*batch.inputs.shape[2:]).tokens
         return MaskedImages(batch.inputs, fixed_masks(samples, patches, self.mask_ratio))
 
-    def _baseline(self, batch: Batch, patch: int) -> Tensor:
+    def _baseline(self, batch: Batch, patch: Size) -> Tensor:
         """Return the mean pixel as a predicted patch, (1, 1, channels * patch * patch)."""
         pixel = 255 * torch.tensor(self.mean_pixel, device=batch.device).view(1, -1, 1, 1)
-        return cut_patches(normalize(pixel, self.batches.normalization).expand(-1, -1, patch, patch), patch)
+        return cut_patches(normalize(pixel, self.batches.normalization).expand(-1, -1, *sides(patch)), patch)
 
     def _pixels(self, inputs: Tensor) -> Tensor:
         """The inverse of `normalize`: normalized images -> uint8"""

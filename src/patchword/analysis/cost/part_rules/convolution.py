@@ -4,16 +4,16 @@ from torch import nn
 
 from patchword.analysis.cost.expression import Expression, symbol
 from patchword.analysis.cost.line import Call, Line
-from patchword.analysis.cost.sizes import after_stride, input_sides
+from patchword.analysis.cost.sizes import after_stride, input_sides, patch_symbols
 from patchword.layers import PatchEmbed
 
 
 def patches(part: str, module: PatchEmbed, call: Call) -> list[Line]:
-    channels, patch = symbol("C", module.channels, "channels"), symbol("P", module.patch, "side of a patch")
+    channels, (high, wide) = symbol("C", module.channels, "channels"), patch_symbols(module.patch)
     rows, columns = input_sides(part, call.arguments[0])
-    count = symbol("n", call.answer[0].shape[1], "patches", (rows / patch) * (columns / patch))
+    count = symbol("n", call.answer[0].shape[1], "patches", (rows / high) * (columns / wide))
     width = symbol("D", len(module.weight), "width")
-    inputs = channels * patch * patch
+    inputs = channels * high * wide
     label = "reduction of the keys" if part.endswith(".reduce") else "patch embedding"
     return [Line(part, label, "convolution", count * inputs * width, inputs * width + width)]
 

@@ -13,9 +13,11 @@ from patchword.weights.names.configs import (
     one_or_two,
     ratio,
     read_huggingface_image,
+    require,
     timm_config,
 )
 from patchword.weights.names.name_table import Layout, Row
+from patchword.weights.names.vision.activations import TIMM_ACTIVATIONS, activation_name, read_activation
 
 _BLOCK = "stages.0.encoder.blocks.{i}."
 _OURS = (
@@ -108,6 +110,7 @@ _FROM_HUGGINGFACE = {
     "layer_norm_eps": "norm_eps",
     "hidden_dropout_prob": "dropout",
     "attention_probs_dropout_prob": "attention_dropout",
+    "qkv_bias": "qkv_bias",
 }
 _FROM_TIMM = {
     "embed_dim": "width",
@@ -116,34 +119,29 @@ _FROM_TIMM = {
     "patch_size": "patch",
     "img_size": "image",
     "in_chans": "channels",
+    "qkv_bias": "qkv_bias",
 }
-_HUGGINGFACE_ACTIVATIONS = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
-_TIMM_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu-tanh"}
 
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     """Read Hugging Face's config, which omits default values; the defaults that differ from ours are set here."""
-    if config.get("architectures") == ["DeiTForImageClassification"]:
-        raise UserError(
-            "this DeiT has a distillation token, but no head for it",
-            expected="DeiTForImageClassificationWithTeacher, or ViTForImageClassification (a DeiT without the token)",
-        )
     values: dict[str, Any] = {"heads": 12}
     values |= {ours: config[theirs] for theirs, ours in _FROM_HUGGINGFACE.items() if theirs in config}
     values |= read_huggingface_image(config)
-    activation = config.get("hidden_act", "gelu")
-    if activation not in _HUGGINGFACE_ACTIVATIONS or not config.get("qkv_bias", True):
-        got = f"hidden_act {activation}, qkv_bias {config.get('qkv_bias', True)}"
-        raise UserError("this ViT differs from the paper's", expected="hidden_act gelu and qkv_bias true", got=got)
-    return values | {"activation": _HUGGINGFACE_ACTIVATIONS[activation]}
+    width_of_a_head = config.get("hidden_size", 768) // values["heads"]
+    require("ViT", config, {"head_dim": (width_of_a_head, width_of_a_head)})
+    if "patch" in values:
+        values["patch"] = one_or_two(values["patch"])
+    return values | {"activation": read_activation("ViT", config)}
 
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
     c = _config(card)
     widths = {theirs: getattr(c, ours) for theirs, ours in _FROM_HUGGINGFACE.items()}
-    widths |= {"hidden_act": _name_of(c.activation, _HUGGINGFACE_ACTIVATIONS), "qkv_bias": True}
+    widths |= {"hidden_act": activation_name(c.activation)}
     if card.config.get("distilled"):
-        return huggingface_config(card, "DeiTForImageClassificationWithTeacher", "deit", widths)
+        teacher = "WithTeacher" if card.config["distilled_head"] else ""
+        return huggingface_config(card, f"DeiTForImageClassification{teacher}", "deit", widths)
     return huggingface_config(card, "ViTForImageClassification", "vit", widths)
 
 
@@ -151,11 +149,8 @@ def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
     arguments = config.get("model_args") or {}
     values = {ours: arguments[theirs] for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
     values |= {"image": one_or_two(values["image"])} if "image" in values else {}
-    if "act_layer" in arguments:
-        if arguments["act_layer"] not in _TIMM_ACTIVATIONS:
-            raise UserError("this ViT differs from the paper's", expected="act_layer gelu", got=arguments["act_layer"])
-        values["activation"] = _TIMM_ACTIVATIONS[arguments["act_layer"]]
-    return values
+    values |= {"patch": one_or_two(values["patch"])} if "patch" in values else {}
+    return values | {"activation": read_activation("ViT", arguments, TIMM_ACTIVATIONS, "act_layer")}
 
 
 def _write_timm(card: Card) -> dict[str, Any]:
@@ -167,7 +162,7 @@ def _write_timm(card: Card) -> dict[str, Any]:
     name = f"deit_{size}_distilled" if card.config.get("distilled") else f"vit_{size}"
     arguments = {theirs: getattr(c, ours) for theirs, ours in _FROM_TIMM.items()}
     arguments |= {"img_size": list(sides(c.image)), "mlp_ratio": ratio(c.hidden, c.width)}
-    arguments |= {"act_layer": _name_of(c.activation, _TIMM_ACTIVATIONS)}
+    arguments |= {"act_layer": activation_name(c.activation, TIMM_ACTIVATIONS)}
     return timm_config(card, f"{name}_patch16_224", c.width, arguments)
 
 
@@ -175,23 +170,20 @@ def _config(card: Card) -> VitConfig:
     return VitConfig(**{field.name: card.config[field.name] for field in fields(VitConfig)})
 
 
-def _name_of(ours: str, table: Mapping[str, str]) -> str:
-    return next(theirs for theirs, name in table.items() if name == ours)
-
-
 def sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """Infer all sizes from the shapes of tensors under our names, except the number of heads."""
     values: dict[str, Any] = {"depth": sum(name.endswith("feed_forward.sublayer.up.weight") for name in shapes)}
     for name, shape in shapes.items():
         if name == "stages.0.stem.weight" and len(shape) == 4:
-            values |= {"width": shape[0], "channels": shape[1], "patch": shape[2]}
+            values |= {"width": shape[0], "channels": shape[1], "patch": one_or_two(shape[2:])}
         elif name.endswith("blocks.0.feed_forward.sublayer.up.weight"):
             values["hidden"] = shape[0]
         elif name == "head.linear.weight":
             values["classes"] = shape[0]
     table, prefix = shapes.get("stages.0.positions.table"), shapes.get("stages.0.prefix.tokens")
     if table and prefix and "patch" in values:
-        values["image"] = round((table[1] - prefix[1]) ** 0.5) * values["patch"]
+        side = round((table[1] - prefix[1]) ** 0.5)
+        values["image"] = one_or_two([side * each for each in sides(values["patch"])])
     return values
 
 
@@ -204,18 +196,22 @@ def _layouts(distilled: bool) -> tuple[Layout, ...]:
     timm_heads = ("head", "head_dist") if distilled else ("head",)
     timm_rows = _timm_rows(timm_tokens, timm_heads)
     distinct = ("dist_token",) if distilled else ("blocks.0.attn.qkv.weight",)
-    needs = {"distilled": distilled, "position": "learned"}
+    needs = {"distilled": distilled, "position": "learned", **({"distilled_head": True} if distilled else {})}
     also_for = () if distilled else ("deit",)  # without its token, DeiT is a ViT
 
-    def huggingface(root: str, layer: _Names) -> Layout:
-        found = _huggingface_rows(root, layer, hf_tokens, hf_heads)
+    def huggingface(root: str, layer: _Names, heads: tuple[str, ...] = hf_heads) -> Layout:
+        found = _huggingface_rows(root, layer, hf_tokens, heads)
         names = (f"{root}{layer[0]}".format(i=0, p="weight"),) + (() if root else (f"embeddings.{hf_tokens[-1]}",))
         theirs, read, write = {**implied, "norm_eps": 1e-12}, _read_huggingface, _write_huggingface
-        dropped = () if root else _POOLER
-        return Layout("huggingface", family, found, names, sizes, theirs, read, write, dropped, needs, also_for)
+        dropped, wanted = () if root else _POOLER, dict(needs)
+        if heads is not hf_heads:  # the distillation token has no head
+            names, theirs["distilled_head"], wanted["distilled_head"] = (*names, f"{heads[0]}.weight"), False, False
+        return Layout("huggingface", family, found, names, sizes, theirs, read, write, dropped, wanted, also_for)
 
+    one_head = [huggingface("deit.", layer, ("classifier",)) for layer in (_IN_FILES, _IN_MEMORY)] if distilled else []
     return (
         Layout("patchword", family, _rows(*_OURS), ours, sizes, implied),
+        *one_head,
         *(huggingface(root, layer) for root in (f"{family}.", "") for layer in (_IN_FILES, _IN_MEMORY)),
         Layout(
             "timm", family, timm_rows, distinct, sizes, implied, _read_timm, _write_timm, needs=needs, also_for=also_for

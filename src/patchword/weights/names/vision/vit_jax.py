@@ -38,7 +38,13 @@ def _layout(first: str, attention: str, second: str, feed_forward: str) -> JaxLa
         read_config=read_timm_image,
         write_config=image_config,
         dropped=("pre_logits.{p}",),
-        needs={"activation": "gelu-tanh", "norm_eps": 1e-6, "position": "learned", "distilled": False},
+        needs={
+            "activation": "gelu-tanh",
+            "norm_eps": 1e-6,
+            "position": "learned",
+            "distilled": False,
+            "qkv_bias": True,
+        },
         also_for=("deit",),
     )
 
