@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from patchword.analysis.cost.expression import Expression, Symbol, symbol
 from patchword.analysis.cost.line import Call, Line
-from patchword.core.grid import Grid, Size, sides
+from patchword.core.grid import Grid, sides
+from patchword.core.grid import Size as PatchSize
 from patchword.layers import Interlaced, PatchEmbed, Windows
 from patchword.layers.attention.partition import Partition
 from patchword.layers.pyramid import Stage
@@ -23,7 +24,7 @@ def input_sides(part: str, feature_map: Tensor) -> tuple[Expression, Expression]
     return symbol("H_0", rows, f"rows {of}"), symbol("W_0", columns, f"columns {of}")
 
 
-def patch_symbols(patch: Size) -> tuple[Expression, Expression]:
+def patch_symbols(patch: PatchSize) -> tuple[Expression, Expression]:
     """Return the height and the width of a patch; one symbol if it is square."""
     high, wide = sides(patch)
     if high == wide:

@@ -28,8 +28,8 @@ from patchword.layers import (
 from patchword.layers.convolution.stem import check_divisible
 from patchword.layers.init import lecun
 from patchword.models.registry import Family, Probability, Variant
-from patchword.models.vision.config import ImageConfig
-from patchword.models.vision.vit import ACTIVATIONS, HALVES
+from patchword.models.vision.config import ACTIVATIONS, ImageConfig
+from patchword.models.vision.vit import HALVES
 
 
 @dataclass(frozen=True, kw_only=True)
