@@ -32,6 +32,8 @@ HIDDEN = [
     ("ViT", "num_attention_heads", 2),
     ("ViT", "layer_norm_eps", 0.1),
     ("ViT", "hidden_act", "relu"),
+    ("Swin", "layer_norm_eps", 0.1),
+    ("Swin", "image_size", 40),
 ]
 
 

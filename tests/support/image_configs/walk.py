@@ -64,22 +64,17 @@ class Walk:
         return randomise(getattr(transformers, self.kind + self.head)(config)).eval()
 
 
-def scores(model: nn.Module) -> Tensor:
-    """What their model answers to two images of its config's size."""
+def images_for(model: nn.Module) -> Tensor:
+    """Two images of the size in the config of their model; 64 x 64 if it has none."""
     config: Any = model.config
     image = getattr(config, "image_size", 64)
-    images = pixels(2, config.num_channels, *sides(image if isinstance(image, int) else tuple(image)))
+    return pixels(2, config.num_channels, *sides(image if isinstance(image, int) else tuple(image)))
+
+
+def scores(model: nn.Module, images: Tensor) -> Tensor:
     with torch.no_grad():
         logits: Tensor = model.float()(images).logits
     return logits
-
-
-def ours(walk: Walk, folder: Path) -> Tensor:
-    model = patchword.load(folder, **walk.reading)
-    card = model.card.config
-    image = card["image"] if "image_size" in json.loads((folder / "config.json").read_text()) else 64
-    with torch.no_grad():
-        return model(pixels(2, card["channels"], *sides(image)))
 
 
 def outcome(walk: Walk, name: str, value: Any, folder: Path, *, hidden: bool = False) -> str:
@@ -95,25 +90,27 @@ def outcome(walk: Walk, name: str, value: Any, folder: Path, *, hidden: bool = F
         config = json.loads(path.read_text())
         base = walk.model().config.to_dict()
         path.write_text(json.dumps({**config, name: base.get(name)}))
+    images = images_for(theirs)
     try:
-        found = ours(walk, folder)
+        with torch.no_grad():
+            found = patchword.load(folder, **walk.reading)(images)
     except UserError as error:
         words = f"{error} {error.hint}"
         return "refused" if name in words else f"refused without the field's name: {words}"
-    expected = scores(theirs)
+    expected = scores(theirs, images)
     if found.shape != expected.shape:
         return f"wrong shape {tuple(found.shape)}, not {tuple(expected.shape)}"
     if (error := difference(found, expected)) > 1e-5:
         return f"wrong by {error:.1e}"
-    return _way_back(walk, folder, expected)
+    return _way_back(walk, folder, images, expected)
 
 
-def _way_back(walk: Walk, folder: Path, expected: Tensor) -> str:
+def _way_back(walk: Walk, folder: Path, images: Tensor, expected: Tensor) -> str:
     """Return "equal" if transformers computes the same from what we save, or if we refuse to save it."""
     try:
         patchword.save(patchword.load(folder, **walk.reading), folder / "back", layout="huggingface")
     except UserError:
         return "equal"
     again = opened_whole(getattr(transformers, walk.kind + walk.head), folder / "back")
-    error = difference(scores(again), expected)
+    error = difference(scores(again, images), expected)
     return "equal" if error < 1e-5 else f"wrong by {error:.1e} on the way back"

@@ -31,8 +31,90 @@ _VIT_CHANGES = {
 }
 _VIT_REFUSED = {"head_dim": (4,), "hidden_act": ("tanh",)}
 
+_SWIN = {
+    "image_size": 32,
+    "patch_size": 2,
+    "embed_dim": 16,
+    "depths": [2, 2],
+    "num_heads": [2, 4],
+    "window_size": 4,
+}
+
 WALKS = (
     Walk("ViT", _VIT, _VIT_CHANGES, _VIT_REFUSED),
     Walk("DeiT", _VIT, _VIT_CHANGES, _VIT_REFUSED),
     Walk("DeiT", _VIT, _VIT_CHANGES, _VIT_REFUSED, head="ForImageClassificationWithTeacher"),
+    Walk(
+        "Swin",
+        _SWIN,
+        {
+            "image_size": (64, (32, 64), (64, 32), 40, (64, 96), (32, 16)),
+            "patch_size": (1, 4, (2, 4)),
+            "num_channels": (1,),
+            "embed_dim": (32,),
+            "depths": ([1, 3],),
+            "num_heads": ([4, 8], [2, 2]),
+            "window_size": (2, 8),
+            "mlp_ratio": (2.0, 1.5, 2.3),
+            "qkv_bias": (False,),
+            "hidden_dropout_prob": (0.1,),
+            "attention_probs_dropout_prob": (0.1,),
+            "drop_path_rate": (0.3,),
+            "hidden_act": ("relu", "gelu_new", "gelu_python", "quick_gelu", "silu", "tanh"),
+            "use_absolute_embeddings": (True,),
+            "initializer_range": (0.5,),
+            "layer_norm_eps": (1e-6, 0.1),
+            "encoder_stride": (8,),
+            "_out_features": (),
+            "_out_indices": (),
+            "out_features": (["stage1"],),
+            "out_indices": ([1],),
+        },
+        {"image_size": (40, (32, 16)), "patch_size": ((2, 4),), "hidden_act": ("tanh",)},
+    ),
+    *(
+        Walk(
+            "ResNet",
+            {"hidden_sizes": sizes, "depths": [2, 1, 3], "embedding_size": 8, "layer_type": kind},
+            {
+                "num_channels": (1,),
+                "embedding_size": (16,),
+                "hidden_sizes": ([16, 24, 40], [8, 8, 8], [32, 32, 64]),
+                "depths": ([1, 2, 1],),
+                "layer_type": ({"basic": "bottleneck", "bottleneck": "basic"}[kind],),
+                "hidden_act": ("gelu", "silu"),
+                "downsample_in_first_stage": (True,),
+                "downsample_in_bottleneck": (True,),
+                "_out_features": (),
+                "_out_indices": (),
+                "out_features": (["stage1"],),
+                "out_indices": ([1],),
+            },
+            {
+                "hidden_act": ("gelu", "silu"),
+                "downsample_in_first_stage": (True,),
+                "downsample_in_bottleneck": (True,) if kind == "bottleneck" else (),
+            },
+        )
+        for kind, sizes in (("basic", [8, 16, 32]), ("bottleneck", [32, 64, 128]))
+    ),
+    *(
+        Walk(
+            "RegNet",
+            {"hidden_sizes": [16, 40, 48], "depths": [2, 1, 3], "embedding_size": 12, "groups_width": 8}
+            | {"layer_type": kind},
+            {
+                "num_channels": (1,),
+                "embedding_size": (16,),
+                "hidden_sizes": ([16, 24, 32], [8, 8, 8]),
+                "depths": ([1, 2, 1],),
+                "groups_width": (4, 16),
+                "layer_type": ({"x": "y", "y": "x"}[kind],),
+                "hidden_act": ("gelu", "silu"),
+                "downsample_in_first_stage": (False,),
+            },
+            {"hidden_act": ("gelu", "silu"), "downsample_in_first_stage": (False,)},
+        )
+        for kind in "xy"
+    ),
 )

@@ -119,8 +119,8 @@ def grouped_attention(
     return Attention(s.width, s.heads, projection=projection, patterns=patterns, dropout=c.attention_dropout)
 
 
-def feed_forward(c: DoublingConfig, s: StageInput) -> FeedForward:
-    return FeedForward(s.width, round(c.mlp_ratio * s.width), dropout=c.dropout)
+def feed_forward(c: DoublingConfig, s: StageInput, activation: nn.Module | None = None) -> FeedForward:
+    return FeedForward(s.width, int(c.mlp_ratio * s.width), activation, c.dropout)
 
 
 def attention_block(c: PyramidConfig, s: StageInput, attention: nn.Module, mlp: FeedForward, drop_path: float) -> Block:

@@ -1,4 +1,6 @@
-"""RegNetY (Radosavovic et al., 2020): a designed residual network with grouped convolutions; the teacher of DeiT.
+"""RegNetY and RegNetX (Radosavovic et al., 2020): designed residual networks with grouped convolutions.
+
+RegNetY is the teacher of DeiT. RegNetX is the same network without squeeze and excitation (squeeze_excite=False).
 
 The squeeze of a block is a quarter of the width that enters the block, not of its own width.
 """
@@ -22,7 +24,8 @@ class RegnetConfig(ImageConfig):
 
     widths: PerStage = (224, 448, 1232, 3024)
     depths: PerStage = (2, 4, 11, 1)
-    group: PositiveInt = 112  # channels per group of the 3 x 3 convolutions
+    group: PositiveInt = 112  # channels per group of the 3 x 3 convolutions; a narrower stage has one group
+    squeeze_excite: bool = True  # False: RegNetX
     stem: PositiveInt = 32  # width of the first convolution
 
 
@@ -30,7 +33,7 @@ def build(c: RegnetConfig) -> Pyramid:
     check_stages(widths=c.widths, depths=c.depths)
 
     def block(stage: int, channels: int, is_first: bool, drop_path: float) -> ConvResidual:
-        return residual(channels, c.widths[stage], c.group, 2 if is_first else 1, drop_path)
+        return residual(c, channels, c.widths[stage], 2 if is_first else 1, drop_path)
 
     def stem() -> ConvStem:
         return ConvStem(c.channels, c.stem, 3, 2)
@@ -38,15 +41,17 @@ def build(c: RegnetConfig) -> Pyramid:
     return build_convolutional(c, c.depths, c.widths, stem, block, channels=c.stem, stride=4)
 
 
-def residual(channels: int, width: int, group: int, stride: int, drop_path: float) -> ConvResidual:
-    if width % group:
-        raise UserError("group does not divide a width", expected=f"widths that are multiples of {group}", got=width)
-    branch = OrderedDict(
+def residual(c: RegnetConfig, channels: int, width: int, stride: int, drop_path: float) -> ConvResidual:
+    groups = max(1, width // c.group)
+    if width % groups:
+        raise UserError("group does not divide a width", expected=f"widths that are multiples of {c.group}", got=width)
+    weighing = {"weighing": SqueezeExcite(width, max(1, round(channels / 4)))} if c.squeeze_excite else {}
+    branch = OrderedDict[str, nn.Module](
         first=ConvNorm(channels, width, 1),
         relu=nn.ReLU(),
-        second=ConvNorm(width, width, 3, stride, groups=width // group),
+        second=ConvNorm(width, width, 3, stride, groups=groups),
         relu_2=nn.ReLU(),
-        weighing=SqueezeExcite(width, max(1, round(channels / 4))),
+        **weighing,
         third=ConvNorm(width, width, 1),
     )
     return ConvResidual(nn.Sequential(branch), shortcut(channels, width, stride), drop_path)

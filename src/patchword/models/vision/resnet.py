@@ -13,7 +13,7 @@ from torch import nn
 
 from patchword.layers import ConvNorm, ConvResidual, ConvStem, Pyramid, shortcut
 from patchword.models.registry import Family, Variant
-from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage
+from patchword.models.vision.config import IMAGENET, ImageConfig, PerStage, check_stages
 from patchword.models.vision.convolutional import build_convolutional
 
 
@@ -22,24 +22,35 @@ class ResnetConfig(ImageConfig):
     """Sizes of a ResNet."""
 
     width: PositiveInt = 64  # of the stem, and inside the blocks of the first stage; doubles with every stage
+    widths: PerStage | None = None  # of the outputs of the stages, if they do not double
     depths: PerStage = (3, 4, 6, 3)
     block: Literal["basic", "bottleneck"] = "bottleneck"
     patch: Literal[1, 4] = 4  # stride of the stem: 4 for photographs, 1 for images of about 32 pixels
 
+    @property
+    def stage_widths(self) -> tuple[int, ...]:
+        """The widths of the outputs of the stages."""
+        return self.widths or doubled_widths(self.width, len(self.depths), self.block)
+
+
+def doubled_widths(width: int, stages: int, block: str) -> tuple[int, ...]:
+    """Return the widths of the outputs of the stages if they double. width: of the stem"""
+    return tuple(width * 2**stage * EXPANSION[block] for stage in range(stages))
+
 
 def build(c: ResnetConfig) -> Pyramid:
     def block(stage: int, channels: int, is_first: bool, drop_path: float) -> ConvResidual:
-        return residual(c.block, channels, c.width * 2**stage, 2 if is_first and stage else 1, drop_path)
+        return residual(c.block, channels, c.stage_widths[stage], 2 if is_first and stage else 1, drop_path)
 
-    widths = [c.width * 2**stage * EXPANSION[c.block] for stage in range(len(c.depths))]
-    return build_convolutional(c, c.depths, widths, lambda: stem(c), block, channels=c.width, stride=c.patch)
+    check_stages(depths=c.depths, widths=c.stage_widths)
+    return build_convolutional(c, c.depths, c.stage_widths, lambda: stem(c), block, channels=c.width, stride=c.patch)
 
 
 EXPANSION = {"basic": 1, "bottleneck": 4}  # width of a block / width inside it
 
 
-def residual(kind: str, channels: int, inner: int, stride: int, drop_path: float) -> ConvResidual:
-    width = inner * EXPANSION[kind]
+def residual(kind: str, channels: int, width: int, stride: int, drop_path: float) -> ConvResidual:
+    inner = width // EXPANSION[kind]
     parts: dict[str, nn.Module]
     if kind == "basic":
         parts = {"first": ConvNorm(channels, inner, 3, stride), "relu": nn.ReLU(), "second": ConvNorm(inner, width, 3)}

@@ -17,6 +17,8 @@ from patchword.layers import (
     Encoder,
     ImagePosition,
     ImagePositionName,
+    LearnedPositions,
+    LinearProjection,
     NormedStem,
     PatchEmbed,
     PatchMerge,
@@ -26,7 +28,7 @@ from patchword.layers import (
     mean_of_patches,
 )
 from patchword.models.registry import Family, Variant
-from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.config import ACTIVATIONS, IMAGENET, ImageActivation, PerStage
 from patchword.models.vision.pyramid import (
     DoublingConfig,
     StageInput,
@@ -46,6 +48,9 @@ class SwinConfig(DoublingConfig):
     heads: PerStage = (3, 6, 12, 24)
     window: PositiveInt = 7
     position: ImagePositionName = "relative"
+    absolute_positions: bool = False  # a learned table is added to the patches, whatever `position` is
+    activation: ImageActivation = "gelu"
+    qkv_bias: bool = True  # of queries, keys and values
 
 
 def build(c: SwinConfig, position: ImagePosition | None = None) -> Pyramid:
@@ -54,15 +59,18 @@ def build(c: SwinConfig, position: ImagePosition | None = None) -> Pyramid:
 
 
 def _stage(c: SwinConfig, s: StageInput) -> Stage:
-    stem = PatchMerge(s.channels) if s.index else NormedStem(PatchEmbed(s.channels, s.width, c.patch), c.norm_eps)
+    """The norms of the stem and of the patch merging have an epsilon of 1e-5, whatever that of the blocks is."""
+    stem = PatchMerge(s.channels) if s.index else NormedStem(PatchEmbed(s.channels, s.width, c.patch))
     grid = s.grid(stem)
+    positions = LearnedPositions(s.width, grid) if c.absolute_positions and not s.index else s.positions(stem)
     blocks = [_block(c, s, grid, number, rate) for number, rate in enumerate(s.drop_path)]
-    return Stage(stem, Encoder(blocks), positions=s.positions(stem), dropout=0.0 if s.index else c.dropout)
+    return Stage(stem, Encoder(blocks), positions=positions, dropout=0.0 if s.index else c.dropout)
 
 
 def _block(c: SwinConfig, s: StageInput, grid: Grid, number: int, drop_path: float) -> Block:
     windows = Windows(c.window, c.window, shift=c.window // 2 if number % 2 else 0)
-    return attention_block(c, s, grouped_attention(c, s, grid, [windows]), feed_forward(c, s), drop_path)
+    attention = grouped_attention(c, s, grid, [windows], LinearProjection(s.width, c.qkv_bias))
+    return attention_block(c, s, attention, feed_forward(c, s, ACTIVATIONS[c.activation]()), drop_path)
 
 
 def _row(width: int, depth: int, heads: int, image: int = 224) -> SwinConfig:

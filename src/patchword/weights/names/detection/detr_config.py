@@ -7,7 +7,6 @@ from typing import Any
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.models import REGISTRY
-from patchword.models.vision.resnet import EXPANSION
 from patchword.weights.names.configs import huggingface_config, require
 
 
@@ -65,7 +64,7 @@ def write_huggingface(card: Card) -> dict[str, Any]:
         "model_type": "resnet",
         "num_channels": own.channels,
         "embedding_size": own.width,
-        "hidden_sizes": [own.width * 2**stage * EXPANSION[own.block] for stage in range(4)],
+        "hidden_sizes": list(own.stage_widths),
         "depths": list(own.depths),
         "layer_type": own.block,
         "hidden_act": "relu",

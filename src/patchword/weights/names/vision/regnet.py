@@ -1,4 +1,4 @@
-"""The names of RegNetY: timm's, in which the teacher of DeiT was published, and Hugging Face's."""
+"""The names of RegNetY and RegNetX: timm's, in which the teacher of DeiT was published, and Hugging Face's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,8 +31,8 @@ def _timm_rows() -> tuple[Row, ...]:
     return found
 
 
-def _huggingface_rows() -> tuple[Row, ...]:
-    found = huggingface_rows("regnet", layers=(0, 1, 3))
+def _huggingface_rows(squeezes: bool) -> tuple[Row, ...]:
+    found = huggingface_rows("regnet", layers=(0, 1, 3 if squeezes else 2))
     for stage in range(STAGES):
         ours, theirs = f"stages.{stage}.blocks.{{i}}.branch.weighing.", f"regnet.encoder.stages.{stage}.layers.{{i}}."
         found += rows(
@@ -83,32 +83,50 @@ def _write_timm(card: Card) -> dict[str, Any]:
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     require("RegNet", config, {"hidden_act": ("relu", "relu"), "downsample_in_first_stage": (True, True)})
-    return read_huggingface_image(config)
+    return {"group": config.get("groups_width", 64), **read_huggingface_image(config)}
 
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
     stem, widths, group = (card.config[field] for field in ("stem", "widths", "group"))
-    others = {"groups_width": group, "layer_type": "y"}
+    others = {"groups_width": group, "layer_type": "y" if card.config["squeeze_excite"] else "x"}
     return write_huggingface(card, "RegNet", stem=stem, widths=widths, downsample_in_first_stage=True, **others)
 
 
-LAYOUTS = (
-    Layout(
-        "timm",
-        "regnety",
-        _timm_rows(),
-        ("stem.conv.weight", "s1.b1.conv1.conv.weight", "s1.b1.se.fc1.weight"),
-        sizes,
-        read_config=read_timm_image,
-        write_config=_write_timm,
-    ),
-    Layout(
-        "huggingface",
-        "regnety",
-        _huggingface_rows(),
-        ("regnet.encoder.stages.0.layers.0.layer.2.attention.0.weight",),
-        sizes,
-        read_config=_read_huggingface,
-        write_config=_write_huggingface,
-    ),
-)
+def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Read timm's config. Its other networks with these names differ in parts without weights."""
+    name = str(config.get("architecture", "regnetx"))
+    if not name.startswith("regnetx"):
+        raise UserError("this RegNet differs from the paper's", expected="architecture regnetx_002, ...", got=name)
+    return read_timm_image(config)
+
+
+def _layouts(squeezes: bool) -> tuple[Layout, Layout]:
+    needs = {"squeeze_excite": squeezes}
+    part = "attention.0" if squeezes else "convolution"
+    return (
+        Layout(
+            "timm",
+            "regnety",
+            _timm_rows(),
+            ("stem.conv.weight", "s1.b1.conv1.conv.weight", *(("s1.b1.se.fc1.weight",) if squeezes else ())),
+            sizes,
+            implied=needs,
+            read_config=read_timm_image if squeezes else _read_timm,
+            write_config=_write_timm,
+            needs={"squeeze_excite": True},  # of RegNetX, timm's files are only read
+        ),
+        Layout(
+            "huggingface",
+            "regnety",
+            _huggingface_rows(squeezes),
+            (f"regnet.encoder.stages.0.layers.0.layer.2.{part}.weight",),
+            sizes,
+            implied=needs,
+            read_config=_read_huggingface,
+            write_config=_write_huggingface,
+            needs=needs,
+        ),
+    )
+
+
+LAYOUTS = (*_layouts(squeezes=True), *_layouts(squeezes=False))

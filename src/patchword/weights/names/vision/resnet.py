@@ -6,7 +6,7 @@ from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.models.vision.resnet import EXPANSION
+from patchword.models.vision.resnet import doubled_widths
 from patchword.weights.names.configs import read_huggingface_image, read_timm_image, require, timm_config
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 from patchword.weights.names.vision.convolutions import (
@@ -35,11 +35,18 @@ def sizes(shapes: Shapes) -> dict[str, Any]:
     kind = "bottleneck" if "stages.0.blocks.0.branch.third.convolution.weight" in shapes else "basic"
     if "stem" in values:
         values |= {"width": values.pop("stem"), "patch": {3: 1, 7: 4}.get(values.pop("kernel"), 4)}
+    last = f"blocks.0.branch.{'third' if kind == 'bottleneck' else 'second'}.convolution.weight"
+    names = [f"stages.{stage}.{last}" for stage in range(len(values["depths"]))]
+    if "width" in values and all(name in shapes for name in names):
+        widths = tuple(shapes[name][0] for name in names)
+        doubled = doubled_widths(values["width"], len(widths), kind)
+        values["widths"] = None if widths == doubled else widths
     return values | {"block": kind}
 
 
 def _widths(card: Card) -> list[int]:
-    return [card.config["width"] * 2**stage for stage in range(len(card.config["depths"]))]
+    c = card.config
+    return list(c["widths"] or doubled_widths(c["width"], len(c["depths"]), c["block"]))
 
 
 def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +65,7 @@ def _write_timm(card: Card) -> dict[str, Any]:
         raise UserError("timm's ResNet has four stages", got=f"{len(depths)} stages", hint='use layout="huggingface"')
     arguments = {"layers": depths, "in_chans": card.config["channels"]}
     architecture = {"basic": "resnet18", "bottleneck": "resnet50"}[kind]
-    return timm_config(card, architecture, _widths(card)[-1] * EXPANSION[kind], arguments)
+    return timm_config(card, architecture, _widths(card)[-1], arguments)
 
 
 def read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +80,7 @@ def read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
 def write_huggingface_config(card: Card) -> dict[str, Any]:
     """Write transformers' config."""
     kind = card.config["block"]
-    stem, widths = card.config["width"], [width * EXPANSION[kind] for width in _widths(card)]
+    stem, widths = card.config["width"], _widths(card)
     others = {"layer_type": kind, "downsample_in_bottleneck": False}
     return write_huggingface(card, "ResNet", stem=stem, widths=widths, downsample_in_first_stage=False, **others)
 
@@ -87,7 +94,7 @@ LAYOUTS = (
         sizes,
         read_config=_read_timm,
         write_config=_write_timm,
-        needs={"patch": 4, "width": 64},  # timm's stem always has 64 channels
+        needs={"patch": 4, "width": 64, "widths": None},  # timm's stem always has 64 channels
     ),
     Layout(
         "huggingface",

@@ -12,8 +12,9 @@ from typing import Any
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
-from patchword.weights.names.configs import huggingface_config, require, timm_config
+from patchword.weights.names.configs import huggingface_config, one_or_two, timm_config
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.vision.activations import activation_name, read_activation
 from patchword.weights.names.vision.pyramids import (
     STAGES,
     authors_config,
@@ -96,6 +97,7 @@ def huggingface_rows(block: _Names) -> tuple[Row, ...]:
     return rows(
         ("stages.0.stem.patches.{p}", "swin.embeddings.patch_embeddings.projection.{p}"),
         ("stages.0.stem.norm.{p}", "swin.embeddings.norm.{p}"),
+        ("stages.0.positions.table", "swin.embeddings.position_embeddings"),
         ("norm.{p}", "swin.layernorm.{p}"),
         ("head.linear.{p}", "classifier.{p}"),
     ) + _stage_rows("swin.encoder.layers", block, merge=0)
@@ -130,6 +132,9 @@ IN_HUGGINGFACE = {
     "channels": "num_channels",
     "dropout": "hidden_dropout_prob",
     "attention_dropout": "attention_probs_dropout_prob",
+    "absolute_positions": "use_absolute_embeddings",
+    "qkv_bias": "qkv_bias",
+    "norm_eps": "layer_norm_eps",
 }
 
 
@@ -145,14 +150,32 @@ def _write_timm(card: Card) -> dict[str, Any]:
 
 def _write_huggingface(card: Card) -> dict[str, Any]:
     _check_shifts(card, "transformers' Swin")
-    return huggingface_config(card, "SwinForImageClassification", "swin", write_fields(card, IN_HUGGINGFACE))
+    fields = write_fields(card, IN_HUGGINGFACE) | {"hidden_act": activation_name(card.config["activation"])}
+    return huggingface_config(card, "SwinForImageClassification", "swin", fields)
 
 
 def read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     """Read our fields from transformers' config."""
-    known = {"hidden_act": ("gelu", "gelu"), "qkv_bias": (True, True), "layer_norm_eps": (1e-5, 1e-5)}
-    require("Swin", config, {**known, "use_absolute_embeddings": (False, False)})
-    return read_fields(config, IN_HUGGINGFACE)
+    values = {**read_fields(config, IN_HUGGINGFACE), "activation": read_activation("Swin", config)}
+    for field in ("image", "patch"):
+        values |= {field: one_or_two(values[field])} if field in values else {}
+    if not isinstance(values.get("patch", 4), int):
+        raise UserError("this Swin has other strides than ours", expected="a square patch_size", got=values["patch"])
+    return values
+
+
+def _read_classifier(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Read transformers' config; refuse an image size at which tokens there attend to padding, which is masked here."""
+    c = {"image": 224, "patch": 4, "depths": (2, 2, 6, 2), "window": 7, **(values := read_huggingface(config))}
+    for stage in range(len(c["depths"])):
+        rows, columns = (-(-side // (c["patch"] * 2**stage)) for side in sides(c["image"]))
+        if rows % c["window"] or columns % c["window"]:
+            raise UserError(
+                "this Swin attends to padding, which is masked here",
+                expected=f"an image_size that window_size {c['window']} divides in every stage",
+                got=f"image_size {c['image']}: a map of {rows} x {columns} in stage {stage + 1}",
+            )
+    return values
 
 
 def _unit(card: Card) -> int:
@@ -178,7 +201,7 @@ def _check_reading(card: Card) -> None:
             raise UserError(
                 f"this Swin shifts no window in stage {stage + 1}, where one side of its map fits into a window",
                 expected="a square image, or longer sides",
-                got=sides(c["image"]),
+                got=f"image_size {sides(c['image'])}",
             )
 
 
@@ -187,14 +210,20 @@ def buffers(root: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{root}.{stage}.blocks.{{i}}.{name}" for stage in range(STAGES) for name in names)
 
 
-_layout = partial(Layout, family="swin", sizes=sizes, needs={"position": "relative", "norm_eps": 1e-5})
-_official = partial(_layout, dropped=buffers("layers", "attn_mask", "attn.relative_position_index"))
+_layout = partial(Layout, family="swin", sizes=sizes)
+_PLAIN = {"absolute_positions": False, "activation": "gelu", "qkv_bias": True, "norm_eps": 1e-5}
+_official = partial(
+    _layout,
+    needs={"position": "relative", **_PLAIN},
+    dropped=buffers("layers", "attn_mask", "attn.relative_position_index"),
+)
 _huggingface = partial(
     _layout,
     "huggingface",
     check=_check_reading,
     dropped=buffers("swin.encoder.layers", "attention.self.relative_position_index"),
-    read_config=read_huggingface,
+    read_config=_read_classifier,
+    needs={"position": "relative"},
 )
 _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
 
