@@ -34,6 +34,7 @@ HIDDEN = [
     ("ViT", "hidden_act", "relu"),
     ("Swin", "layer_norm_eps", 0.1),
     ("Swin", "image_size", 40),
+    ("Cvt", "stride_kv", [2, 1, 2]),
 ]
 
 

@@ -40,6 +40,8 @@ _SWIN = {
     "window_size": 4,
 }
 
+_CVT = {"embed_dim": [16, 32, 32], "depth": [1, 2, 3], "num_heads": [2, 2, 4]}
+
 WALKS = (
     Walk("ViT", _VIT, _VIT_CHANGES, _VIT_REFUSED),
     Walk("DeiT", _VIT, _VIT_CHANGES, _VIT_REFUSED),
@@ -116,5 +118,39 @@ WALKS = (
             {"hidden_act": ("gelu", "silu"), "downsample_in_first_stage": (False,)},
         )
         for kind in "xy"
+    ),
+    Walk(
+        "Cvt",
+        _CVT,
+        {
+            "num_channels": (1,),
+            "patch_sizes": ([3, 3, 3], [7, 5, 3], [4, 3, 3]),
+            "patch_stride": ([2, 2, 2], [4, 1, 2], [4, 2, 1]),
+            "patch_padding": ([3, 1, 1], [2, 1, 0]),
+            "embed_dim": ([16, 16, 32],),
+            "num_heads": ([1, 4, 2],),
+            "depth": ([2, 2, 4],),
+            "mlp_ratio": ([2.0, 2.0, 2.0], [4.0, 2.0, 3.0], [2.3, 2.3, 2.3]),
+            "attention_drop_rate": ([0.1, 0.1, 0.1], [0.0, 0.1, 0.0]),
+            "drop_rate": ([0.1, 0.1, 0.1], [0.0, 0.1, 0.0]),
+            "drop_path_rate": ([0.0, 0.0, 0.3], [0.1, 0.1, 0.1]),
+            "qkv_bias": ([False, False, False], [True, False, True]),
+            "cls_token": (),  # transformers runs no other place of the token
+            "qkv_projection_method": (),  # transformers runs "dw_bn" only
+            "kernel_qkv": (),  # with another kernel alone, the keys lose their grid
+            "padding_kv": ([0, 1, 1],),
+            "stride_kv": ([1, 1, 1], [2, 1, 2]),
+            "padding_q": (),
+            "stride_q": (),
+            "initializer_range": (0.5,),
+            "layer_norm_eps": (1e-6, 0.1),
+        },
+        {
+            "attention_drop_rate": ([0.0, 0.1, 0.0],),
+            "drop_rate": ([0.0, 0.1, 0.0],),
+            "drop_path_rate": ([0.1, 0.1, 0.1],),
+            "padding_kv": ([0, 1, 1],),
+        },
+        reading={"activation": "gelu"},
     ),
 )

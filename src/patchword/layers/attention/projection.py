@@ -57,12 +57,12 @@ class ReducedProjection(nn.Module):
     eps: of the norm after the reduction; 1e-5 in the authors' code, whose blocks use 1e-6.
     """
 
-    def __init__(self, width: int, reduction: int, eps: float = 1e-5) -> None:
+    def __init__(self, width: int, reduction: int, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
-        self.query = nn.Linear(width, width)
+        self.query = nn.Linear(width, width, bias)
         self.reduce = PatchEmbed(width, width, reduction)
         self.norm = nn.LayerNorm(width, eps)
-        self.joint = nn.Linear(width, 2 * width)
+        self.joint = nn.Linear(width, 2 * width, bias)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         grid = _image(scope)
@@ -79,11 +79,11 @@ class SeparableProjection(nn.Module):
     stride: of the convolutions of keys and values. Prefix tokens bypass the convolutions.
     """
 
-    def __init__(self, width: int, stride: int = 1) -> None:
+    def __init__(self, width: int, stride: int = 1, bias: bool = True) -> None:
         super().__init__()
-        self.query = SeparableLinear(width, 1)
-        self.key = SeparableLinear(width, stride)
-        self.value = SeparableLinear(width, stride)
+        self.query = SeparableLinear(width, 1, bias)
+        self.key = SeparableLinear(width, stride, bias)
+        self.value = SeparableLinear(width, stride, bias)
 
     def forward(self, tokens: Tensor, scope: Scope) -> Projected:
         grid = _image(scope)
@@ -96,10 +96,10 @@ class SeparableProjection(nn.Module):
 class SeparableLinear(nn.Module):
     """A depthwise convolution over the map, then one matrix over all tokens."""
 
-    def __init__(self, width: int, stride: int) -> None:
+    def __init__(self, width: int, stride: int, bias: bool = True) -> None:
         super().__init__()
         self.depthwise = ConvNorm(width, width, 3, stride, groups=width)
-        self.linear = nn.Linear(width, width)
+        self.linear = nn.Linear(width, width, bias)
 
     def forward(self, tokens: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
         """(batch, tokens, width) -> (batch, tokens of the map after the stride, width), and its grid"""

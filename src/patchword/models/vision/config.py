@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import torch
 from pydantic import Field, PositiveInt
@@ -13,6 +13,8 @@ from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.layers import Gelu, QuickGelu
 from patchword.models.registry import Probability
+
+T = TypeVar("T")
 
 PerStage = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]  # one number per stage
 
@@ -44,6 +46,14 @@ class ImageConfig:
     def example(self) -> Tensor:
         """Return an example image of the config's size, to count costs and draw figures."""
         return torch.empty(1, self.channels, *sides(self.image))
+
+
+def per_stage(value: T | tuple[T, ...], stages: int) -> tuple[T, ...]:
+    """Return one value per stage of a field that takes one for all, or one for each."""
+    if not isinstance(value, tuple):
+        return (value,) * stages
+    check_stages(depths=range(stages), values=value)
+    return value
 
 
 def check_stages(**fields: Sequence[object]) -> None:

@@ -5,34 +5,29 @@ in the last stage and not in the convolutions, stochastic depth only in the last
 weights with the exact GELU; activation="gelu" gives its outputs.)
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from pydantic import PositiveFloat, PositiveInt
-from torch import nn
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from patchword.layers import (
     Attention,
     Block,
     Encoder,
     FeedForward,
-    Gelu,
     ImagePosition,
+    NormedStem,
+    OverlapEmbed,
     Prefix,
     Pyramid,
-    QuickGelu,
     SeparableProjection,
     Stage,
     drop_path_rates,
-    overlapping,
 )
 from patchword.models.registry import Family, Variant
-from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.config import ACTIVATIONS, IMAGENET, ImageActivation, PerStage, check_stages, per_stage
 from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid
-
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"quick-gelu": QuickGelu, "gelu": Gelu}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +37,28 @@ class CvtConfig(PyramidConfig):
     widths: PerStage = (64, 192, 384)
     depths: PerStage = (1, 2, 10)
     heads: PerStage = (1, 3, 6)
-    stride: PositiveInt = 2  # of the convolutions of keys and values
-    mlp_ratio: PositiveFloat = 4  # hidden width of the feed-forward / width
+    stems: tuple[tuple[PositiveInt, PositiveInt, NonNegativeInt], ...] | None = None  # kernel, stride, padding of each
+    stride: PositiveInt | PerStage = 2  # of the convolutions of keys and values; one number, or one per stage
+    mlp_ratio: PositiveFloat | tuple[PositiveFloat, ...] = 4  # hidden width of the feed-forward / width
+    qkv_bias: bool | tuple[bool, ...] = True  # of queries, keys and values
     position: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "none"
-    activation: Literal["quick-gelu", "gelu"] = "quick-gelu"
+    activation: ImageActivation = "quick-gelu"
+
+    @property
+    def stage_stems(self) -> tuple[tuple[int, int, int], ...]:
+        """Kernel, stride and padding of the stem of each stage; by default those of the paper."""
+        later = [(3, 2, 1)] * (len(self.depths) - 1)
+        return self.stems or ((2 * self.patch - 1, self.patch, self.patch // 2), *later)
 
 
 def build(c: CvtConfig, position: ImagePosition | None = None) -> Pyramid:
     """Build the model. position: the position encoding, if not the one that c.position names."""
+    check_stages(depths=c.depths, stems=c.stage_stems)
     return build_pyramid(c, c.widths, partial(_stage, c), position)
 
 
 def _stage(c: CvtConfig, s: StageInput) -> Stage:
-    stem = overlapping(s.channels, s.width, 2 if s.index else c.patch, padding=1 if s.index else c.patch // 2)
+    stem = NormedStem(OverlapEmbed(s.channels, s.width, *c.stage_stems[s.index]))
     rates = drop_path_rates(c.drop_path if s.is_last else 0.0, [len(s.drop_path)])[0]
     encoder = Encoder(_block(c, s, rate) for rate in rates)
     positions = s.positions(stem)
@@ -62,9 +66,12 @@ def _stage(c: CvtConfig, s: StageInput) -> Stage:
 
 
 def _block(c: CvtConfig, s: StageInput, drop_path: float) -> Block:
-    projection, scale = SeparableProjection(s.width, c.stride), s.width**-0.5
+    stride, mlp_ratio, bias = (
+        per_stage(field, len(c.depths))[s.index] for field in (c.stride, c.mlp_ratio, c.qkv_bias)
+    )
+    projection, scale = SeparableProjection(s.width, int(stride), bool(bias)), s.width**-0.5
     attention = Attention(s.width, s.heads, projection=projection, scale=scale, dropout=c.attention_dropout)
-    feed_forward = FeedForward(s.width, round(c.mlp_ratio * s.width), ACTIVATIONS[c.activation](), c.dropout)
+    feed_forward = FeedForward(s.width, int(mlp_ratio * s.width), ACTIVATIONS[c.activation](), c.dropout)
     return attention_block(c, s, attention, feed_forward, drop_path)
 
 

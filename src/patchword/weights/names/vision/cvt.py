@@ -7,13 +7,14 @@ means QuickGELU; a folder that a release wrote computes there with the exact GEL
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
+from patchword.models.vision.config import per_stage
 from patchword.models.vision.cvt import CvtConfig
 from patchword.weights.names.configs import (
     huggingface_config,
@@ -76,7 +77,12 @@ def sizes(shapes: Shapes) -> dict[str, Any]:
     """Infer sizes; neither the heads nor the stride of the keys can be inferred from the shapes."""
     values = pyramid_sizes(shapes)
     mlp_ratios = values.pop("mlp_ratios")
-    return values | ({"mlp_ratio": mlp_ratios[0]} if mlp_ratios else {})
+    return values | ({"mlp_ratio": _one_if_equal(mlp_ratios)} if mlp_ratios else {})
+
+
+def _one_if_equal(values: Sequence[Any]) -> Any:
+    """Return the value that all stages have; one per stage if they differ."""
+    return values[0] if len(set(values)) == 1 else tuple(values)
 
 
 _FIRST_RELEASE = (4, 20)  # of transformers that has CvT
@@ -109,21 +115,22 @@ def _per_stage(c: Mapping[str, Any]) -> dict[str, list[Any]]:
     stages = len(c["depths"])
     later = stages - 1
     every = {
-        "mlp_ratio": float(c["mlp_ratio"]),
         "attention_drop_rate": c["attention_dropout"],
         "drop_rate": c["dropout"],
-        "qkv_bias": True,
         "qkv_projection_method": "dw_bn",
         "kernel_qkv": 3,
         "padding_q": 1,
         "padding_kv": 1,
         "stride_q": 1,
-        "stride_kv": c["stride"],
     }
+    kernels, strides, paddings = zip(*CvtConfig(**c).stage_stems, strict=True)
     return {
-        "patch_sizes": [2 * c["patch"] - 1, *[3] * later],
-        "patch_stride": [c["patch"], *[2] * later],
-        "patch_padding": [c["patch"] // 2, *[1] * later],
+        "patch_sizes": list(kernels),
+        "patch_stride": list(strides),
+        "patch_padding": list(paddings),
+        "mlp_ratio": [float(ratio) for ratio in per_stage(c["mlp_ratio"], stages)],
+        "qkv_bias": list(per_stage(c["qkv_bias"], stages)),
+        "stride_kv": list(per_stage(c["stride"], stages)),
         "embed_dim": list(c["widths"]),
         "num_heads": list(c["heads"]),
         "depth": list(c["depths"]),
@@ -146,12 +153,16 @@ def _read_per_stage(config: Mapping[str, Any]) -> dict[str, Any]:
         "depths": tuple(got["depth"]),
         "heads": tuple(got["num_heads"]),
         "patch": got["patch_stride"][0],
-        "stride": got["stride_kv"][0],
-        "mlp_ratio": got["mlp_ratio"][0],
+        "stems": tuple(zip(*(got[f"patch_{part}"] for part in ("sizes", "stride", "padding")), strict=True)),
+        "stride": _one_if_equal(got["stride_kv"]),
+        "mlp_ratio": _one_if_equal(got["mlp_ratio"]),
+        "qkv_bias": _one_if_equal(got["qkv_bias"]),
         "dropout": got["drop_rate"][0],
         "attention_dropout": got["attention_drop_rate"][0],
         "drop_path": got["drop_path_rate"][-1],
     }
+    if values["stems"] == CvtConfig(**{**values, "stems": None}).stage_stems:
+        values["stems"] = None
     require("CvT", got, {field: (value, value) for field, value in _per_stage(values).items()})
     return values
 
@@ -190,7 +201,10 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
     if any(depth <= stage for stage, depth in enumerate(c["depths"])):
         expected = ", ".join(str(stage + 1) for stage in range(len(c["depths"])))
         raise UserError("transformers cannot build this CvT", expected=f"depths from {expected} on", got=c["depths"])
-    activation = next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == c["activation"])
+    activation = next((theirs for theirs, ours in _ACTIVATIONS.items() if ours == c["activation"]), None)
+    if activation is None:
+        expected = f"activation {' or '.join(_ACTIVATIONS.values())}"
+        raise UserError("CvT has one activation in transformers", expected=expected, got=c["activation"])
     sizes = {"num_channels": c["channels"], "image_size": c["image"], "hidden_act": activation}
     return huggingface_config(card, "CvtForImageClassification", "cvt", _per_stage(c) | sizes)
 
