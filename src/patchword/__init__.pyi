@@ -73,11 +73,12 @@ def create(
     depth: int = ...,
     heads: int = ...,
     hidden: int = ...,
-    patch: int = ...,
+    patch: int | tuple[int, int] = ...,
     position: Literal[
         "none", "learned", "sinusoidal", "relative", "conditional", "local", "shaw", "fourier", "floater"
     ] = ...,
-    activation: Literal["gelu", "gelu-tanh"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
+    qkv_bias: bool = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -121,11 +122,12 @@ def create(
     depth: int = ...,
     heads: int = ...,
     hidden: int = ...,
-    patch: int = ...,
+    patch: int | tuple[int, int] = ...,
     position: Literal[
         "none", "learned", "sinusoidal", "relative", "conditional", "local", "shaw", "fourier", "floater"
     ] = ...,
-    activation: Literal["gelu", "gelu-tanh"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
+    qkv_bias: bool = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -156,15 +158,17 @@ def create(
     depth: int = ...,
     heads: int = ...,
     hidden: int = ...,
-    patch: int = ...,
+    patch: int | tuple[int, int] = ...,
     position: Literal[
         "none", "learned", "sinusoidal", "relative", "conditional", "local", "shaw", "fourier", "floater"
     ] = ...,
-    activation: Literal["gelu", "gelu-tanh"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
+    qkv_bias: bool = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
     distilled: bool = ...,
+    distilled_head: bool = ...,
     mlp_ratio: float = ...,
 ) -> Pyramid: ...
 @overload
@@ -192,15 +196,17 @@ def create(
     depth: int = ...,
     heads: int = ...,
     hidden: int = ...,
-    patch: int = ...,
+    patch: int | tuple[int, int] = ...,
     position: Literal[
         "none", "learned", "sinusoidal", "relative", "conditional", "local", "shaw", "fourier", "floater"
     ] = ...,
-    activation: Literal["gelu", "gelu-tanh"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
+    qkv_bias: bool = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
     distilled: bool = ...,
+    distilled_head: bool = ...,
     mlp_ratio: float = ...,
 ) -> Backbone: ...
 @overload
@@ -237,6 +243,9 @@ def create(
     width: int = ...,
     mlp_ratio: float = ...,
     window: int = ...,
+    absolute_positions: bool = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
+    qkv_bias: bool = ...,
 ) -> Pyramid: ...
 @overload
 def create(
@@ -272,6 +281,9 @@ def create(
     width: int = ...,
     mlp_ratio: float = ...,
     window: int = ...,
+    absolute_positions: bool = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
+    qkv_bias: bool = ...,
 ) -> Backbone: ...
 @overload
 def create(
@@ -293,9 +305,11 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     widths: tuple[int, ...] = ...,
-    stride: int = ...,
-    mlp_ratio: float = ...,
-    activation: Literal["quick-gelu", "gelu"] = ...,
+    stems: tuple[tuple[int, int, int], ...] | None = ...,
+    stride: int | tuple[int, ...] = ...,
+    mlp_ratio: float | tuple[float, ...] = ...,
+    qkv_bias: bool | tuple[bool, ...] = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
 ) -> Pyramid: ...
 @overload
 def create(
@@ -317,9 +331,11 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     widths: tuple[int, ...] = ...,
-    stride: int = ...,
-    mlp_ratio: float = ...,
-    activation: Literal["quick-gelu", "gelu"] = ...,
+    stems: tuple[tuple[int, int, int], ...] | None = ...,
+    stride: int | tuple[int, ...] = ...,
+    mlp_ratio: float | tuple[float, ...] = ...,
+    qkv_bias: bool | tuple[bool, ...] = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
 ) -> Backbone: ...
 @overload
 def create(
@@ -576,6 +592,7 @@ def create(
     classes: int = ...,
     drop_path: float = ...,
     width: int = ...,
+    widths: tuple[int, ...] | None = ...,
     depths: tuple[int, ...] = ...,
     block: Literal["basic", "bottleneck"] = ...,
     patch: Literal[1, 4] = ...,
@@ -603,6 +620,7 @@ def create(
     classes: int = ...,
     drop_path: float = ...,
     width: int = ...,
+    widths: tuple[int, ...] | None = ...,
     depths: tuple[int, ...] = ...,
     block: Literal["basic", "bottleneck"] = ...,
     patch: Literal[1, 4] = ...,
@@ -622,6 +640,7 @@ def create(
     widths: tuple[int, ...] = ...,
     depths: tuple[int, ...] = ...,
     group: int = ...,
+    squeeze_excite: bool = ...,
     stem: int = ...,
 ) -> Pyramid: ...
 @overload
@@ -639,6 +658,7 @@ def create(
     widths: tuple[int, ...] = ...,
     depths: tuple[int, ...] = ...,
     group: int = ...,
+    squeeze_excite: bool = ...,
     stem: int = ...,
 ) -> Backbone: ...
 @overload
@@ -674,7 +694,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -701,7 +721,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -729,7 +749,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -757,7 +777,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -783,7 +803,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -810,7 +830,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -839,7 +859,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -866,7 +886,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -893,7 +913,7 @@ def create(
     hidden: int = ...,
     head: Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"] = ...,
     pool: Literal["pooler", "pooler-relu", "first", "mean", "last"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -923,7 +943,7 @@ def create(
     hidden: int = ...,
     head: Literal["words", "tokens", "pooled", "vector", "classes", "tags", "span"] = ...,
     pool: Literal["last", "mean"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -949,7 +969,7 @@ def create(
     hidden: int = ...,
     head: Literal["words", "tokens", "pooled", "vector", "classes", "tags", "span"] = ...,
     pool: Literal["last", "mean"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
@@ -975,7 +995,7 @@ def create(
     hidden: int = ...,
     head: Literal["words", "tokens", "pooled", "vector", "classes", "tags", "span"] = ...,
     pool: Literal["last", "mean"] = ...,
-    activation: Literal["gelu", "gelu-tanh", "relu"] = ...,
+    activation: Literal["gelu", "gelu-tanh", "relu", "silu"] = ...,
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,

@@ -16,11 +16,12 @@ SIZES = {
     "max_position_embeddings": 22,
 }
 XLM_SIZES = {"vocab_size": 41, "emb_dim": 12, "n_heads": 3, "n_layers": 2, "max_position_embeddings": 22}
+GPT_SIZES = {"vocab_size": 41, "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 22}
 
 
 def saved(tmp_path, kind: str, head: str, **options: Any) -> Any:
     """A tiny random model of theirs, saved."""
-    sizes = XLM_SIZES if kind == "XLM" else SIZES
+    sizes = {"XLM": XLM_SIZES, "GPT2": GPT_SIZES}.get(kind, SIZES)
     config = getattr(transformers, f"{kind}Config")(**{**sizes, **options})
     model = randomise(getattr(transformers, f"{kind}{head}")(config)).eval()
     model.save_pretrained(tmp_path)
@@ -127,3 +128,24 @@ def test_xlm_without_given_languages_adds_none(tmp_path):
         spoken = patchword.load(tmp_path)(text)
         assert difference(spoken, model(ids(), langs=torch.zeros_like(ids())).logits) < 1e-5
         assert difference(spoken, patchword.load(tmp_path)(ids())) > 1e-3
+
+
+NAMES_OF_ACTIVATIONS = ["gelu_python", "gelu_fast", "gelu_accurate", "gelu_python_tanh", "silu", "swish"]
+
+
+@pytest.mark.parametrize("activation", NAMES_OF_ACTIVATIONS)
+@pytest.mark.parametrize(("kind", "field"), [("Bert", "hidden_act"), ("GPT2", "activation_function")])
+def test_every_name_of_a_known_activation_is_read_and_written(tmp_path, kind, field, activation):
+    head = "ForTokenClassification"
+    model = saved(tmp_path / "theirs", kind, head, **{field: activation})
+    assert compare(model, tmp_path / "theirs") < 1e-5
+    patchword.save(patchword.load(tmp_path / "theirs"), tmp_path / "back", layout="huggingface")
+    again = getattr(transformers, kind + head).from_pretrained(tmp_path / "back").eval()
+    with torch.no_grad():
+        assert difference(again(ids()).logits, model(ids()).logits) < 1e-5
+
+
+def test_an_activation_that_is_not_known_is_refused(tmp_path):
+    saved(tmp_path, "Bert", "ForTokenClassification", hidden_act="mish")
+    with pytest.raises(UserError, match=r"hidden_act gelu or .*got mish"):
+        patchword.load(tmp_path)

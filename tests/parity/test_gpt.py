@@ -226,8 +226,7 @@ def rename(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]
     [
         ((GPT2, "words"), {"scale_attn_by_inverse_layer_idx": True}),
         ((GPT2, "words"), {"scale_attn_weights": False}),
-        ((GPT2, "words"), {"activation_function": "silu"}),
-        ((GPT, "words"), {"afn": "silu"}),
+        ((GPT2, "words"), {"activation_function": "mish"}),
     ],
     ids=str,
 )

@@ -12,7 +12,7 @@ from patchword.models.registry import Probability
 
 HeadName = Literal["tokens", "pooled", "vector", "words", "next", "pretraining", "classes", "tags", "span"]
 PoolName = Literal["pooler", "pooler-relu", "first", "mean", "last"]
-ActivationName = Literal["gelu", "gelu-tanh", "relu"]
+ActivationName = Literal["gelu", "gelu-tanh", "relu", "silu"]
 
 
 @dataclass(frozen=True, kw_only=True)

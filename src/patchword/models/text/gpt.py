@@ -29,7 +29,7 @@ from patchword.layers.heads.text import SequenceHead, TiedLinear
 from patchword.layers.random_values import normal
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Variant
-from patchword.models.text.config import TextConfig
+from patchword.models.text.config import ActivationName, TextConfig
 from patchword.models.text.parts import ACTIVATIONS, norm, text_head
 
 
@@ -41,7 +41,7 @@ class GptConfig(TextConfig):
     head: Literal["words", "tokens", "pooled", "vector", "classes", "tags", "span"] = "words"
     pool: Literal["last", "mean"] = "last"
     norm_eps: float = 1e-5
-    activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu-tanh"
+    activation: ActivationName = "gelu-tanh"
 
 
 def build(c: GptConfig) -> TextModel:

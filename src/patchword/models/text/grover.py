@@ -6,7 +6,6 @@ there is no dropout on them or on the attention weights. Fields are delimited by
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import PositiveInt
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from patchword.layers import TEXT_POSITIONS, Block, Encoder, FeedForward, Norm, 
 from patchword.layers.init import truncated
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Probability, Variant
+from patchword.models.text.config import ActivationName
 from patchword.models.text.gpt import GptConfig, attention, head
 from patchword.models.text.parts import ACTIVATIONS, norm
 
@@ -26,7 +26,7 @@ class GroverConfig(GptConfig):
 
     vocabulary: PositiveInt = 50270
     max_length: PositiveInt = 1024
-    activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
+    activation: ActivationName = "gelu"
     attention_dropout: Probability = 0.0
 
 

@@ -25,6 +25,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu": Gelu,
     "gelu-tanh": lambda: nn.GELU(approximate="tanh"),
     "relu": nn.ReLU,
+    "silu": nn.SiLU,
 }
 
 

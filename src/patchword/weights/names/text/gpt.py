@@ -16,7 +16,7 @@ from patchword.core.errors import UserError
 from patchword.core.tensor_files import Tensors
 from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.name_table import Layout, Shapes, rows
-from patchword.weights.names.text.huggingface_text import Pairs, TiedLayout
+from patchword.weights.names.text.huggingface_text import ACTIVATIONS, Pairs, TiedLayout
 
 _TRANSPOSED = re.compile(r".*\.c_(attn|proj|fc)\.weight")
 _BLOCK = "encoder.blocks.{i}."
@@ -162,7 +162,7 @@ GPT = GptNames(
     ),
     (("classes", "ForSequenceClassification", "score"), ("words", "LMHeadModel", "")),
     "afn",
-    {"gelu": "gelu-tanh", "relu": "relu"},  # their "gelu" is the tanh form
+    {"gelu": "gelu-tanh", "relu": "relu", "silu": "silu", "swish": "silu"},  # their "gelu" is the tanh form
     "",
 )
 GPT2 = GptNames(
@@ -183,7 +183,7 @@ GPT2 = GptNames(
         ("words", "LMHeadModel", ""),
     ),
     "activation_function",
-    {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"},
+    {"gelu_new": "gelu-tanh", **ACTIVATIONS},
     "n_inner",
 )
 LAYOUTS = (*GPT.layouts(), *GPT2.layouts())

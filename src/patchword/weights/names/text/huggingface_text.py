@@ -17,7 +17,10 @@ from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 Pairs = tuple[
     tuple[str, str | tuple[str, ...]], ...
 ]  # (our name, their name or several of theirs that are concatenated)
-ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "relu": "relu"}
+ACTIVATIONS = {  # several names of theirs for one function; the first one is written
+    **{"gelu": "gelu", "gelu_python": "gelu", "relu": "relu", "silu": "silu", "swish": "silu"},
+    **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu-tanh"),
+}
 FIELDS = {
     "vocabulary": "vocab_size",
     "width": "hidden_size",
