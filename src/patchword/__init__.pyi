@@ -973,6 +973,8 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    scaled: bool = ...,
+    scaled_by_block: bool = ...,
     mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload

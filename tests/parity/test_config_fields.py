@@ -149,3 +149,22 @@ def test_an_activation_that_is_not_known_is_refused(tmp_path):
     saved(tmp_path, "Bert", "ForTokenClassification", hidden_act="mish")
     with pytest.raises(UserError, match=r"hidden_act gelu or .*got mish"):
         patchword.load(tmp_path)
+
+
+SCALES = [
+    {"scale_attn_weights": False},
+    {"scale_attn_by_inverse_layer_idx": True},
+    {"scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
+]
+
+
+@pytest.mark.parametrize("options", SCALES, ids=lambda options: " ".join(options))
+def test_gpt2_scales_its_scores_as_the_config_says(tmp_path, options):
+    model = saved(tmp_path / "theirs", "GPT2", "LMHeadModel", **options, attn_implementation="eager")
+    assert compare(model, tmp_path / "theirs") < 1e-5
+    patchword.save(patchword.load(tmp_path / "theirs"), tmp_path / "back", layout="huggingface")
+    again = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "back").eval()
+    usual = patchword.load(tmp_path / "theirs", scaled=True, scaled_by_block=False)
+    with torch.no_grad():
+        assert difference(again(ids()).logits, model(ids()).logits) < 1e-5
+        assert difference(usual(ids()), model(ids()).logits) > 1e-3

@@ -224,8 +224,7 @@ def rename(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Tensor]
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        ((GPT2, "words"), {"scale_attn_by_inverse_layer_idx": True}),
-        ((GPT2, "words"), {"scale_attn_weights": False}),
+        ((GPT2, "words"), {"add_cross_attention": True}),
         ((GPT2, "words"), {"activation_function": "mish"}),
     ],
     ids=str,

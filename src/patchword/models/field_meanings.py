@@ -40,6 +40,8 @@ FIELD_MEANINGS = {
     "pales": "rows and columns of a pale, per stage",
     "reductions": "side of the patches that become one key and one value, per stage",
     "stride": "stride of the convolutions of keys and values",
+    "scaled": "whether the scores of attention are divided by the square root of the width of a head",
+    "scaled_by_block": "whether the scores of attention are also divided by the number of the block, counted from 1",
     "random_blocks": "random blocks that each block attends to, per head",
     "random": "how the random blocks are drawn",
     # characters and recurrence

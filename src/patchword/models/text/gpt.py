@@ -56,17 +56,18 @@ def embedding(c: GptConfig, norm: nn.Module) -> TextEmbedding:
     return TextEmbedding(c.vocabulary, c.width, c.max_length, norm, position=position, dropout=c.dropout)
 
 
-def block(c: GptConfig, where: Norm) -> Block:
+def block(c: GptConfig, where: Norm, scale: float | None = None) -> Block:
+    """scale: of the scores of attention, if not 1 / sqrt(width of a head)"""
     feed_forward = FeedForward(c.width, c.hidden, ACTIVATIONS[c.activation]())
     return Block(
-        attention=Residual(attention(c), norm(c), where, dropout=c.dropout),
+        attention=Residual(attention(c, scale), norm(c), where, dropout=c.dropout),
         feed_forward=Residual(feed_forward, norm(c), where, dropout=c.dropout),
     )
 
 
-def attention(c: GptConfig) -> Attention:
+def attention(c: GptConfig, scale: float | None = None) -> Attention:
     pattern = Pattern(Causal(), TEXT_POSITIONS[c.position].in_attention(c.width, c.heads))
-    return Attention(c.width, c.heads, patterns=[pattern], dropout=c.attention_dropout)
+    return Attention(c.width, c.heads, patterns=[pattern], scale=scale, dropout=c.attention_dropout)
 
 
 def head(c: GptConfig) -> nn.Module:

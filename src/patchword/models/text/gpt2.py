@@ -2,6 +2,9 @@
 
 The last matrix of each residual branch is initialized smaller, by the square root of the number of branches, so that
 their sum does not grow with the depth.
+
+Two fields change the scale of the scores of attention, 1 / sqrt(width of a head), as some later checkpoints do:
+scaled=False leaves it out, scaled_by_block=True divides the scores of block k by k as well (Mistral, Stanford 2021).
 """
 
 from dataclasses import dataclass
@@ -22,13 +25,20 @@ class Gpt2Config(GptConfig):
 
     vocabulary: PositiveInt = 50257
     max_length: PositiveInt = 1024
+    scaled: bool = True  # scores are divided by the square root of the width of a head
+    scaled_by_block: bool = False  # scores are also divided by the number of the block
 
 
 def build(c: Gpt2Config) -> TextModel:
-    encoder = Encoder(block(c, Norm.PRE) for _ in range(c.depth))
+    encoder = Encoder(block(c, Norm.PRE, _scale(c, number)) for number in range(1, c.depth + 1))
     model = TextModel(embedding(c, nn.Identity()), encoder, head(c), norm(c))
     begin(model, branches=2 * c.depth)
     return model
+
+
+def _scale(c: Gpt2Config, number: int) -> float:
+    """Return the scale of the scores of the block with this number, counted from 1."""
+    return (float((c.width // c.heads) ** -0.5) if c.scaled else 1.0) / (number if c.scaled_by_block else 1)
 
 
 def _row(depth: int, width: int, heads: int) -> Gpt2Config:

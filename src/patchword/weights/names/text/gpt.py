@@ -6,7 +6,7 @@ weights of its own. It is a bare encoder only if the config names the encoder's 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -39,11 +39,8 @@ _FIELDS = {
     "dropout": "resid_pdrop",
     "attention_dropout": "attn_pdrop",
 }
-_EXPECTED = {
-    "scale_attn_weights": (True, True),
-    "scale_attn_by_inverse_layer_idx": (False, False),
-    "add_cross_attention": (False, False),
-}
+_EXPECTED = {"add_cross_attention": (False, False)}
+_SCALES = {"scaled": "scale_attn_weights", "scaled_by_block": "scale_attn_by_inverse_layer_idx"}
 _END = 50256  # GPT-2's end-of-text id, transformers' default for every vocabulary
 
 
@@ -70,6 +67,7 @@ class GptNames:
 
     activation: their config field. activations: its values -> ours, the default first.
     inner: their field of the feed-forward's width; "" if it is always four times the model's width.
+    more: our fields that only this family has -> theirs.
     """
 
     family: str
@@ -81,6 +79,12 @@ class GptNames:
     activation: str
     activations: Mapping[str, str]
     inner: str
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Our fields -> theirs."""
+        return {**_FIELDS, **self.more}
 
     def layouts(self) -> tuple[Layout, ...]:
         """Return all layouts. The first match is used, so the language model, which has no linear layer, comes last."""
@@ -111,7 +115,7 @@ class GptNames:
         if activation not in self.activations:
             expected = f"{self.activation} {' or '.join(self.activations)}"
             raise UserError(f"this {self.title} differs from the paper's", expected=expected, got=activation)
-        values = {ours: config[theirs] for ours, theirs in _FIELDS.items() if theirs in config}
+        values = {ours: config[theirs] for ours, theirs in self.fields.items() if theirs in config}
         bare = {"head": "tokens"} if config.get("architectures") == [f"{self.stem}Model"] else {}
         return values | {"activation": self.activations[activation]} | bare
 
@@ -126,7 +130,7 @@ class GptNames:
                 got=f"{hidden}, {config['activation']}",
                 hint='use layout="patchword"',
             )
-        values = {theirs: config[ours] for ours, theirs in _FIELDS.items()}
+        values = {theirs: config[ours] for ours, theirs in self.fields.items()}
         values |= {"embd_pdrop": config["dropout"], self.activation: names[config["activation"]]}
         values |= {self.inner: hidden} if self.inner else {}
         values |= {"bos_token_id": None, "eos_token_id": None} if config["vocabulary"] <= _END else {}
@@ -185,5 +189,6 @@ GPT2 = GptNames(
     "activation_function",
     {"gelu_new": "gelu-tanh", **ACTIVATIONS},
     "n_inner",
+    _SCALES,
 )
 LAYOUTS = (*GPT.layouts(), *GPT2.layouts())
