@@ -864,6 +864,7 @@ def create(
     dropout: float = ...,
     attention_dropout: float = ...,
     segments: int = ...,
+    tasks: int = ...,
     mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload

@@ -39,7 +39,7 @@ def compare(model: Any, tmp_path, padding: int = -1) -> float:
 
 
 @pytest.mark.parametrize("padding", [0, 1, 5])
-@pytest.mark.parametrize("kind", ["Roberta", "XLMRoberta"])
+@pytest.mark.parametrize("kind", ["Roberta", "XLMRoberta", "Camembert"])
 def test_positions_start_after_the_padding_id(tmp_path, kind, padding):
     model = saved(tmp_path / "theirs", kind, "ForTokenClassification", pad_token_id=padding, num_labels=4)
     assert compare(model, tmp_path / "theirs", padding) < 1e-5
@@ -70,7 +70,7 @@ def test_the_words_of_roberta_have_gelu_whatever_the_blocks_have(tmp_path, activ
         assert difference(again(ids(1)).logits, model(ids(1)).logits) < 1e-5
 
 
-@pytest.mark.parametrize("kind", ["Roberta", "XLMRoberta", "BigBird"])
+@pytest.mark.parametrize("kind", ["Roberta", "XLMRoberta", "Camembert", "BigBird"])
 def test_multiple_choice_under_the_names_of_tags_is_refused(tmp_path, kind):
     saved(tmp_path, kind, "ForMultipleChoice", **({"block_size": 4} if kind == "BigBird" else {}))
     with pytest.raises(UserError, match=f"unsupported head: .*got {kind}ForMultipleChoice"):
@@ -168,3 +168,39 @@ def test_gpt2_scales_its_scores_as_the_config_says(tmp_path, options):
     with torch.no_grad():
         assert difference(again(ids()).logits, model(ids()).logits) < 1e-5
         assert difference(usual(ids()), model(ids()).logits) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("Ernie", {"use_task_id": True}),
+        ("Ernie", {"use_task_id": True, "task_type_vocab_size": 16}),
+        ("XLM", {"gelu_activation": False}),
+        ("XLM", {"sinusoidal_embeddings": True}),
+    ],
+    ids=str,
+)
+def test_variants_in_the_config_of_a_family_are_read_and_written(tmp_path, kind, options):
+    head = "ForTokenClassification"
+    model = saved(tmp_path / "theirs", kind, head, **options)
+    assert compare(model, tmp_path / "theirs") < 1e-5
+    patchword.save(patchword.load(tmp_path / "theirs"), tmp_path / "back", layout="huggingface")
+    again = getattr(transformers, kind + head).from_pretrained(tmp_path / "back").eval()
+    with torch.no_grad():
+        assert difference(again(ids()).logits, model(ids()).logits) < 1e-5
+
+
+def test_the_task_of_an_ernie_changes_its_outputs(tmp_path):
+    model = saved(tmp_path, "Ernie", "ForTokenClassification", use_task_id=True)
+    ours = patchword.load(tmp_path)
+    ours.embedding.gather.tasks.weight.data[0] = 0
+    with torch.no_grad():
+        assert difference(ours(ids()), model(ids()).logits) > 1e-3
+
+
+def test_a_table_of_tasks_that_the_config_denies_is_refused(tmp_path):
+    saved(tmp_path, "Ernie", "ForTokenClassification", use_task_id=True)
+    config = (tmp_path / "config.json").read_text()
+    (tmp_path / "config.json").write_text(config.replace('"use_task_id": true', '"use_task_id": false'))
+    with pytest.raises(UserError, match="does not fit"):
+        patchword.load(tmp_path)

@@ -259,6 +259,6 @@ def test_the_class_head_of_tinyberts_authors_has_a_relu():
 
 
 def test_an_xlm_that_they_cannot_build_is_not_written(tmp_path):
-    with pytest.raises(UserError, match="no such XLM: expected a feed-forward of width 128, got 64"):
+    with pytest.raises(UserError, match=r"no such XLM: expected a feed-forward of width 128, .*got 64"):
         patchword.save(tiny_text("xlm-en"), tmp_path, layout="huggingface")
     assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ FIELD_MEANINGS = {
     "max_length": "maximum number of tokens per text",
     "padding": "id of the padding token: the positions of a text start after it",
     "segments": "number of different segments, e.g. 2 for pairs of sentences",
+    "tasks": "number of pretraining tasks with an embedding, of which task 0 is used; 0 for none",
     "languages": "number of languages with an embedding; 0 for none",
     "sources": "per source of frozen vectors: its number of layers, and their width",
     "classes": "outputs of the classifier",

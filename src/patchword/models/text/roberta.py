@@ -2,7 +2,7 @@
 
 Differences in the model: positions start after the padding id, there are no segments, the class head also has dropout
 before the pooler, and the head for masked words has GELU whatever the activation of the blocks is. XLM-R (Conneau et
-al., 2019) is the same over a vocabulary of 100 languages.
+al., 2019) is the same over a vocabulary of 100 languages, CamemBERT (Martin et al., 2019) over one of French.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The names of RoBERTa and XLM-R in Hugging Face's files."""
+"""The names of RoBERTa, XLM-R and CamemBERT in Hugging Face's files."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ class RobertaNames(TextNames):
 NAMES = RobertaNames(
     "roberta",
     "RoBERTa",
-    ("roberta", "xlm-roberta"),
+    ("roberta", "xlm-roberta", "camembert"),
     "roberta.",
     "RobertaModel",
     encoder=EMBEDDING_ROWS + block_rows(),
@@ -56,6 +56,8 @@ NAMES = RobertaNames(
     first=_PADDING + 1,
     expected={"position_embedding_type": ("absolute", "absolute"), "is_decoder": (False, False)},
     written={"bos_token_id": 0, "eos_token_id": 2},
-    unread=("RobertaForMultipleChoice", "XLMRobertaForMultipleChoice"),  # their pooler is dropped under these names
+    unread=tuple(
+        f"{stem}ForMultipleChoice" for stem in ("Roberta", "XLMRoberta", "Camembert")
+    ),  # their pooler is dropped under these names
 )
 LAYOUTS = NAMES.layouts()

@@ -20,12 +20,16 @@ _SUMMARY = {  # how a text becomes one vector; their mean and their last token i
 
 
 class XlmNames(TextNames):
-    """The feed-forward is always four times as wide; language embeddings exist if there are several languages."""
+    """The feed-forward is always four times as wide; language embeddings exist if there are several languages.
+
+    Sinusoidal positions are a table in the file like learned ones.
+    """
 
     def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         values = super().read_config(config)
         count = config.get("n_langs", 1)
         values["languages"] = count if count > 1 and config.get("use_lang_emb", True) else 0
+        values["activation"] = "gelu" if config.get("gelu_activation", True) else "relu"
         return values
 
     def _with_head(self, head: Head) -> Layout:
@@ -46,14 +50,16 @@ class XlmNames(TextNames):
 
     def write_config(self, card: Card) -> dict[str, Any]:
         width, hidden, languages = (card.config[field] for field in ("width", "hidden", "languages"))
-        if hidden != 4 * width:
+        activation = card.config["activation"]
+        if hidden != 4 * width or activation not in ("gelu", "relu"):
             raise UserError(
                 "huggingface has no such XLM",
-                expected=f"a feed-forward of width {4 * width}",
-                got=hidden,
+                expected=f"a feed-forward of width {4 * width}, gelu or relu",
+                got=f"{hidden}, {activation}",
                 hint='use layout="patchword"',
             )
-        return super().write_config(card) | {"n_langs": languages or 1, "use_lang_emb": bool(languages)}
+        values = {"n_langs": languages or 1, "use_lang_emb": bool(languages), "gelu_activation": activation == "gelu"}
+        return super().write_config(card) | values
 
 
 NAMES = XlmNames(
@@ -111,12 +117,9 @@ NAMES = XlmNames(
         "encoder.blocks.0.feed_forward.sublayer.up.weight": ("hidden",),
     },
     expected={
-        "gelu_activation": (True, True),
-        "sinusoidal_embeddings": (False, False),
         "causal": (False, False),
         "asm": (False, False),
     },
     dropped=("position_ids",),
-    needs={"activation": "gelu"},
 )
 LAYOUTS = NAMES.layouts()
