@@ -206,7 +206,9 @@ class TiedLayout(Layout):
     def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
         matrix, table = tensors.get(self.tied[0]), tensors.get(self.tied[1])
         if matrix is not None and table is not None and not torch.equal(matrix, table):
-            raise UserError("the output matrix differs from the word embedding", expected="tied weights")
+            raise UserError(
+                "the output matrix differs from the word embedding", expected="tied weights, tie_word_embeddings True"
+            )
         return super().to_ours(tensors)
 
 
