@@ -204,3 +204,37 @@ def test_a_table_of_tasks_that_the_config_denies_is_refused(tmp_path):
     (tmp_path / "config.json").write_text(config.replace('"use_task_id": true', '"use_task_id": false'))
     with pytest.raises(UserError, match="does not fit"):
         patchword.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "head"), [("Bert", "ForMaskedLM"), ("Albert", "ForMaskedLM"), ("GPT2", "LMHeadModel")]
+)
+def test_an_output_matrix_of_its_own_is_read_and_written(tmp_path, kind, head):
+    model = saved(tmp_path / "theirs", kind, head, tie_word_embeddings=False)
+    assert compare(model, tmp_path / "theirs") < 1e-5
+    ours = patchword.load(tmp_path / "theirs")
+    patchword.save(ours, tmp_path / "back", layout="huggingface")
+    again = getattr(transformers, kind + head).from_pretrained(tmp_path / "back").eval()
+    with torch.no_grad():
+        assert difference(again(ids()).logits, model(ids()).logits) < 1e-5
+        ours.head.words.output.linear.weight.copy_(
+            ours.embedding.words.weight[:, : ours.head.words.output.linear.in_features]
+        )
+        assert difference(ours(ids()), model(ids()).logits) > 1e-3
+
+
+def test_an_output_matrix_of_its_own_counts_and_is_left_out_of_other_heads(tmp_path):
+    saved(tmp_path, "Bert", "ForMaskedLM", tie_word_embeddings=False)
+    ours, tied = (
+        patchword.create("bert-tiny", head="words", vocabulary=41, width=12, heads=3, tied=tied)
+        for tied in (False, True)
+    )
+    more = sum(part.numel() for part in ours.parameters()) - sum(part.numel() for part in tied.parameters())
+    assert more == 41 * 12
+    assert patchword.load(tmp_path, head="classes", classes=4)(ids()).shape == (2, 4)
+
+
+def test_two_matrices_of_a_mobilebert_are_refused(tmp_path):
+    saved(tmp_path, "MobileBert", "ForMaskedLM", tie_word_embeddings=False, embedding_size=5, intra_bottleneck_size=6)
+    with pytest.raises(UserError, match="tie_word_embeddings"):
+        patchword.load(tmp_path)

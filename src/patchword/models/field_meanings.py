@@ -14,6 +14,7 @@ FIELD_MEANINGS = {
     "sources": "per source of frozen vectors: its number of layers, and their width",
     "classes": "outputs of the classifier",
     "head": "what the model computes after the last block, e.g. words, classes, tags or span",
+    "tied": "whether the word embeddings are also the output matrix that scores words",
     "pool": "how the tokens of a text become one vector",
     "distilled": "whether there is a distillation token with its own classifier (DeiT)",
     # sizes

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import patchword
 from patchword.core.errors import UserError
+from patchword.core.text import Text
 from support.config_walk.fields import COMPANIONS, HEADS_OF_FIELDS, OWN, other_values
 from support.config_walk.text import FAMILIES, our_outputs, texts, their_outputs
 from support.helpers import difference
@@ -52,12 +53,12 @@ def outcome(stem: str, head: str, changed: dict[str, Any], folder: Path) -> Outc
     except (ValueError, NotImplementedError) as error:
         return Outcome(case, "impossible", str(error)[:200])
     theirs.save_pretrained(folder)
+    text = texts(theirs.config)
     try:
         ours = patchword.load(folder, **({"random": "huggingface"} if stem == "BigBird" else {}))
     except UserError as error:
         named = any(field in _words(error) for field in changed)
-        return Outcome(case, "refused" if named else "wrong", _words(error))
-    text = texts(theirs.config)
+        return Outcome(case, "refused", _words(error)) if named else _unnamed(case, theirs, text, error)
     try:
         expected = their_outputs(theirs, text)
     except (ValueError, AttributeError) as error:  # transformers builds the model, but cannot run it
@@ -69,6 +70,15 @@ def outcome(stem: str, head: str, changed: dict[str, Any], folder: Path) -> Outc
     patchword.save(ours, folder, layout="huggingface")
     again = their_outputs(_theirs_again(folder), text)
     return Outcome(case, "equal" if _same(again, expected) else "wrong", f"saved: {_worst(again, expected)}", matters)
+
+
+def _unnamed(case: str, theirs: Any, text: Text, error: UserError) -> Outcome:
+    """Return the outcome of a refusal that names no field: wrong, unless transformers cannot run the model either."""
+    try:
+        their_outputs(theirs, text)
+    except (ValueError, AttributeError):
+        return Outcome(case, "impossible", _words(error))
+    return Outcome(case, "wrong", _words(error))
 
 
 def counts(outcomes: list[Outcome]) -> str:

@@ -127,6 +127,18 @@ class TiedLinear(nn.Module):
         return linear_cross_entropy(tokens, table, self.bias, targets)
 
 
+class UntiedLinear(nn.Module):
+    """Logits over the vocabulary from a matrix of its own; the word embedding table is not used."""
+
+    def __init__(self, width: int, vocabulary: int, bias: bool = True) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, vocabulary, bias)
+
+    def forward(self, tokens: Tensor, table: Tensor) -> Tensor:
+        """(..., width) -> (..., vocabulary)"""
+        return cast(Tensor, self.linear(tokens))
+
+
 class MLMTransform(nn.Module):
     """BERT's head for masked words: output(norm(activation(transform(x)))), computed at `predict_at` only."""
 
@@ -144,7 +156,7 @@ class MLMTransform(nn.Module):
 class NoTransform(nn.Module):
     """Logits from the output matrix alone, without a transform, as GPT has them."""
 
-    def __init__(self, output: TiedLinear) -> None:
+    def __init__(self, output: nn.Module) -> None:
         super().__init__()
         self.output = output
 

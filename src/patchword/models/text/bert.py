@@ -18,12 +18,12 @@ from pydantic import PositiveInt
 from torch import nn
 
 from patchword.layers import TEXT_POSITIONS, Attention, Block, Encoder, FeedForward, Norm, Pattern, Residual
-from patchword.layers.heads.text import MLMTransform, TiedLinear
+from patchword.layers.heads.text import MLMTransform
 from patchword.layers.init import truncated
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.config import TextConfig
-from patchword.models.text.parts import ACTIVATIONS, norm, text_head
+from patchword.models.text.parts import ACTIVATIONS, norm, output_layer, text_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +65,7 @@ def block(c: TextConfig, attention: nn.Module | None = None) -> Block:
 def words(c: TextConfig, width: int | None = None) -> MLMTransform:
     """A linear map, activation and norm, then the word embeddings as output matrix, whose width may be given."""
     width = width or c.width
-    return MLMTransform(
-        nn.Linear(c.width, width), ACTIVATIONS[c.activation](), norm(c, width), TiedLinear(c.vocabulary)
-    )
+    return MLMTransform(nn.Linear(c.width, width), ACTIVATIONS[c.activation](), norm(c, width), output_layer(c, width))
 
 
 def _row(depth: int, width: int, vocabulary: int = 30522) -> BertConfig:

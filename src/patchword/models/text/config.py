@@ -30,6 +30,7 @@ class TextConfig:
     head: HeadName = "pooled"
     pool: PoolName = "pooler"
     activation: ActivationName = "gelu"
+    tied: bool = True  # the word embeddings are also the output matrix of words
     norm_eps: PositiveFloat = 1e-12
     dropout: Probability = 0.1
     attention_dropout: Probability = 0.1

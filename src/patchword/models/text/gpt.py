@@ -25,12 +25,12 @@ from patchword.layers import (
     Pattern,
     Residual,
 )
-from patchword.layers.heads.text import SequenceHead, TiedLinear
+from patchword.layers.heads.text import SequenceHead
 from patchword.layers.random_values import normal
 from patchword.layers.text.model import TextEmbedding, TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.config import ActivationName, TextConfig
-from patchword.models.text.parts import ACTIVATIONS, norm, text_head
+from patchword.models.text.parts import ACTIVATIONS, norm, output_layer, text_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def attention(c: GptConfig, scale: float | None = None) -> Attention:
 
 def head(c: GptConfig) -> nn.Module:
     """softmax(h W): words and classes have no bias (equations 2 and 3 of the paper)."""
-    found = text_head(c, lambda: NoTransform(TiedLinear(c.vocabulary, bias=False)))
+    found = text_head(c, lambda: NoTransform(output_layer(c, bias=False)))
     if c.head == "classes" and isinstance(found, SequenceHead):
         found.linear = nn.Linear(c.width, c.classes, bias=False)
     return found

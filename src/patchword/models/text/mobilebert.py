@@ -78,7 +78,8 @@ def block(c: MobileBertConfig) -> Bottleneck:
 def word_scores(c: MobileBertConfig) -> MLMTransform:
     """BERT's transform, with a LayerNorm; the embeddings are narrower than the tokens; an extra matrix extends them."""
     found = words(c)
-    found.output = PartlyTied(c.vocabulary, c.width - c.table)
+    if c.tied:
+        found.output = PartlyTied(c.vocabulary, c.width - c.table)
     return found
 
 

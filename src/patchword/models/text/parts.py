@@ -16,8 +16,10 @@ from patchword.layers.heads.text import (
     Pooler,
     PretrainingHead,
     SequenceHead,
+    TiedLinear,
     TokenClassificationHead,
     Tokens,
+    UntiedLinear,
 )
 from patchword.models.text.config import TextConfig
 
@@ -31,6 +33,11 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 def norm(c: TextConfig, width: int | None = None) -> nn.LayerNorm:
     return nn.LayerNorm(width or c.width, c.norm_eps)
+
+
+def output_layer(c: TextConfig, width: int | None = None, bias: bool = True) -> nn.Module:
+    """Return the layer that scores the vocabulary. width: of its input, if not that of the model"""
+    return TiedLinear(c.vocabulary, bias) if c.tied else UntiedLinear(width or c.width, c.vocabulary, bias)
 
 
 def text_head(

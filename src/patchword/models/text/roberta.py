@@ -11,11 +11,11 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import nn
 
 from patchword.layers import Encoder, Gelu, Pooler
-from patchword.layers.heads.text import MLMTransform, TiedLinear
+from patchword.layers.heads.text import MLMTransform
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import BertConfig, assembled, block, embedding
-from patchword.models.text.parts import norm, text_head
+from patchword.models.text.parts import norm, output_layer, text_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def build(c: RobertaConfig) -> TextModel:
 
 def words(c: RobertaConfig) -> MLMTransform:
     """A linear map, GELU and norm, then the word embeddings as output matrix."""
-    return MLMTransform(nn.Linear(c.width, c.width), Gelu(), norm(c), TiedLinear(c.vocabulary))
+    return MLMTransform(nn.Linear(c.width, c.width), Gelu(), norm(c), output_layer(c))
 
 
 def _large(vocabulary: int) -> RobertaConfig:

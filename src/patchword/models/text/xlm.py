@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from patchword.layers import Encoder, NoTransform, TiedLinear
+from patchword.layers import Encoder, NoTransform
 from patchword.layers.text.model import TextModel
 from patchword.models.registry import Family, Variant
 from patchword.models.text.bert import assembled, block, embedding
 from patchword.models.text.config import HeadName, PoolName, TextConfig
-from patchword.models.text.parts import text_head
+from patchword.models.text.parts import output_layer, text_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class XlmConfig(TextConfig):
 
 
 def build(c: XlmConfig) -> TextModel:
-    head = text_head(c, lambda: NoTransform(TiedLinear(c.vocabulary)))
+    head = text_head(c, lambda: NoTransform(output_layer(c)))
     encoder = Encoder(block(c) for _ in range(c.depth))
     return assembled(embedding(c, languages=c.languages), encoder, head)
 

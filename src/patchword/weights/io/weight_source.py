@@ -117,6 +117,7 @@ def _recognise(tensors: Tensors, config: Mapping[str, Any], preprocessor: Mappin
     for named in _unwrapped(tensors):
         for layout in layouts.LAYOUTS:
             if layout.fits(named, config.get("model_type")):
+                layout = layout.for_config(config)
                 ours, unknown = layout.to_ours(named)
                 return WeightSource(ours, unknown, layout.reading(named), config, preprocessor)
         if any(name.startswith(("stages.0.stem.", "embedding.words.")) for name in rename_older_tensors(named)):

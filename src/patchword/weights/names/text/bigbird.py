@@ -9,7 +9,8 @@ from torch import Tensor
 from patchword.core.tensor_files import Tensors
 from patchword.weights.names.name_table import Layout
 from patchword.weights.names.text.bert_parts import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, block_rows
-from patchword.weights.names.text.huggingface_text import FIELDS, Head, TextNames, TiedLayout
+from patchword.weights.names.text.huggingface_text import FIELDS, Head, TextNames
+from patchword.weights.names.text.tied import TiedLayout
 
 _POOLER = "bert.pooler.weight"
 _FOLLOWING, _ANSWER = "cls.seq_relationship", "qa_classifier."

@@ -16,7 +16,8 @@ from patchword.core.errors import UserError
 from patchword.core.tensor_files import Tensors
 from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.name_table import Layout, Shapes, rows
-from patchword.weights.names.text.huggingface_text import ACTIVATIONS, Pairs, TiedLayout
+from patchword.weights.names.text.huggingface_text import ACTIVATIONS, Pairs
+from patchword.weights.names.text.tied import TiedLayout
 
 _TRANSPOSED = re.compile(r".*\.c_(attn|proj|fc)\.weight")
 _BLOCK = "encoder.blocks.{i}."
@@ -117,7 +118,8 @@ class GptNames:
             raise UserError(f"this {self.title} differs from the paper's", expected=expected, got=activation)
         values = {ours: config[theirs] for ours, theirs in self.fields.items() if theirs in config}
         bare = {"head": "tokens"} if config.get("architectures") == [f"{self.stem}Model"] else {}
-        return values | {"activation": self.activations[activation]} | bare
+        tied = bool(config.get("tie_word_embeddings", True))
+        return values | {"activation": self.activations[activation], "tied": tied} | bare
 
     def write_config(self, card: Card) -> dict[str, Any]:
         config = card.config
@@ -134,6 +136,7 @@ class GptNames:
         values |= {"embd_pdrop": config["dropout"], self.activation: names[config["activation"]]}
         values |= {self.inner: hidden} if self.inner else {}
         values |= {"bos_token_id": None, "eos_token_id": None} if config["vocabulary"] <= _END else {}
+        values |= {} if config.get("tied", True) else {"tie_word_embeddings": False}
         ends = {ours: theirs for ours, theirs, _ in self.heads}
         written = huggingface_config(card, self.stem + ends.get(config["head"], "Model"), self.model_type, values)
         has_classes = config["head"] in ("classes", "tags")  # a span's two outputs are their default

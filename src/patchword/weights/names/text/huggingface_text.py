@@ -5,14 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.core.tensor_files import Tensors
 from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.text.tied import TiedLayout
 
 Pairs = tuple[
     tuple[str, str | tuple[str, ...]], ...
@@ -166,6 +163,7 @@ class TextNames:
                 heads = ", ".join(head.theirs for head in self.heads)
                 raise UserError(f"this {self.title} has an unsupported head", expected=heads, got=architecture)
         values = {ours: config[theirs] for ours, theirs in self.fields.items() if theirs in config}
+        values["tied"] = config.get("tie_word_embeddings", True)
         if "max_length" in values:
             values["max_length"] -= self.first
         if self.activation[0]:
@@ -189,27 +187,10 @@ class TextNames:
             values[self.activation[0]] = next(
                 name for name, ours in ACTIVATIONS.items() if ours == card.config["activation"]
             )
+        values |= {} if card.config.get("tied", True) else {"tie_word_embeddings": False}
         written = huggingface_config(card, architecture, self.model_types[0], values)
         has_classes = card.config["head"] in ("classes", "tags")  # a span's two outputs are their default
         return {name: value for name, value in written.items() if has_classes or name not in ("id2label", "label2id")}
-
-
-@dataclass(frozen=True)
-class TiedLayout(Layout):
-    """The output matrix is tied to the embedding; a file in which the two differ is refused.
-
-    tied: their names of the output matrix and of the embedding.
-    """
-
-    tied: tuple[str, str] = ("", "")
-
-    def to_ours(self, tensors: Mapping[str, Tensor]) -> tuple[Tensors, list[str]]:
-        matrix, table = tensors.get(self.tied[0]), tensors.get(self.tied[1])
-        if matrix is not None and table is not None and not torch.equal(matrix, table):
-            raise UserError(
-                "the output matrix differs from the word embedding", expected="tied weights, tie_word_embeddings True"
-            )
-        return super().to_ours(tensors)
 
 
 def _sentence_vector(settings: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchword.core.card import Card
+from patchword.weights.names.configs import require
 from patchword.weights.names.name_table import Layout, Shapes
 from patchword.weights.names.text.bert_parts import BERT_TWICE, BERT_WORDS, EMBEDDING_ROWS, bert_heads
 from patchword.weights.names.text.huggingface_text import FIELDS, SIZES, Head, Pairs, TextNames
@@ -57,6 +58,17 @@ class MobileNames(TextNames):
         encoders = (("pooled", "first"), ("vector", "mean"), ("tokens", "first"))
         bare = [layout for head, pool in encoders for layout in self._encoders(head, pool)]
         return (*(self._with_head(head) for head in self.heads), *bare)
+
+    def _with_head(self, head: Head) -> Layout:
+        found = super()._with_head(head)
+        if head.ours not in ("words", "pretraining"):
+            return found
+        needs = {**found.needs, "tied": True}  # theirs is partly tied, or two matrices whose one is transposed
+        return replace(found, read_config=self._read_tied, needs=needs)
+
+    def _read_tied(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        require("MobileBERT with words", config, {"tie_word_embeddings": (True, True)})
+        return self.read_config(config)
 
     def _encoders(self, head: str, pool: str, *markers: str) -> list[Layout]:
         """Return the layouts of the encoder alone, with and without the prefix."""
