@@ -30,6 +30,11 @@ def is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
+def static_size(size: int) -> int:
+    """Return the size; torch.compile takes it as a constant, so it compiles once per size."""
+    return len(range(size))
+
+
 def may_depend_on_values(tensor: Tensor) -> bool:
     """True if shapes and steps may depend on values without a wait: on a CPU, not compiled, exported or transformed."""
     is_traced = torch.compiler.is_compiling() or is_exporting() or is_transformed()

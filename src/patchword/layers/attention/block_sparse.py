@@ -18,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.tracing import trace_constant
+from patchword.core.tracing import is_exporting, static_size
+from patchword.kernels.common.register_op import register_op
 from patchword.layers.attention.partition import Full
 
 RandomBlocks = Literal["seeded", "huggingface"]
@@ -57,7 +58,9 @@ class BlockSparse(Full):
 
     def read(self, blocks: int, heads: int) -> Tensor:
         """Returns the key blocks of all query blocks but the first and the last, (heads, blocks - 2, 5 + r)."""
-        return _read(self.random, self.seed, blocks, heads, self.block, self.count, self.positions)
+        plan = self.random, self.seed, blocks, heads, self.block, self.count, self.positions
+        is_compiled = torch.compiler.is_compiling() and not is_exporting()
+        return (_compiled_read if is_compiled else _read)(*plan)
 
     def attention_inputs(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
@@ -65,7 +68,7 @@ class BlockSparse(Full):
         """(batch, heads, tokens, width) thrice -> the global blocks with all keys, the others with their keys"""
         if mask is not None and mask.shape[1:3] != (1, 1):
             raise UserError("block-sparse attention", expected="a mask of keys only", got=f"one of shape {mask.shape}")
-        heads, tokens = query.shape[1:3]
+        heads, tokens = query.shape[1], static_size(query.shape[2])  # a symbolic length takes the compiler minutes
         valid = _valid_keys(mask, tokens, -tokens % self.block, query.device)
         query, key, value = (self._blocked(part) for part in (query, key, value))
         blocks = query.shape[2]
@@ -146,13 +149,27 @@ def _counted(index: Tensor) -> Tensor:
     return counts
 
 
-@trace_constant
 def _read(random: RandomBlocks, seed: int, blocks: int, heads: int, block: int, count: int, positions: int) -> Tensor:
     inner = np.arange(1, blocks - 1)
     fixed = np.stack([np.zeros_like(inner), np.full_like(inner, blocks - 1), inner - 1, inner, inner + 1], axis=-1)
     drawn = draw(seed, blocks, heads, block, count, positions)
     drawn = np.zeros_like(drawn) if random == "huggingface" else drawn
-    return torch.from_numpy(np.concatenate([np.broadcast_to(fixed, (heads, *fixed.shape)), drawn], axis=-1))
+    index = np.concatenate([np.broadcast_to(fixed, (heads, *fixed.shape)), drawn], axis=-1)
+    return torch.from_numpy(np.ascontiguousarray(index))  # NumPy follows the layout of `drawn`, which is transposed
+
+
+def _read_shape(
+    random: RandomBlocks, seed: int, blocks: int, heads: int, block: int, count: int, positions: int
+) -> Tensor:
+    return torch.empty(heads, blocks - 2, 5 + count, dtype=torch.int64)
+
+
+_compiled_read = register_op(  # the compiler does not trace NumPy
+    "key_blocks",
+    "str random, int seed, int blocks, int heads, int block, int count, int positions",
+    _read,
+    _read_shape,
+)
 
 
 @lru_cache(maxsize=256)
