@@ -41,6 +41,10 @@ def export(
         str,
         typer.Option("--batch-size", metavar="dynamic|N", help="Batch size that the file accepts: any, or only N."),
     ] = "dynamic",
+    tokens: Annotated[
+        int | None,
+        typer.Option("--tokens", min=1, help="Length of the texts that the file accepts.", show_default="any"),
+    ] = None,
     size: Annotated[
         str, typer.Option("--size", metavar="HxW", help="Size of the images, e.g. 224x320.", show_default="the model's")
     ] = "",
@@ -100,6 +104,8 @@ def export(
     found, remarks, out = model_of(model, settings), {}, console()
     if int8 and (program or REGISTRY.reads_images(found.card.model)):
         raise UserError("--int8 is for text models", expected="a text model with --onnx FILE.onnx")
+    if tokens and REGISTRY.reads_images(found.card.model):
+        raise UserError("--tokens is for text models", got=found.card.model)
     if size and not REGISTRY.reads_images(found.card.model):
         raise UserError("--size is for image models", got=found.card.model)
     if model in REGISTRY.names():
@@ -107,10 +113,13 @@ def export(
         remarks["weights"] = "random"
         out.print(f"{model} is a registry name, so its weights are random; a run or a checkpoint has trained weights")
     for path in targets.values():
-        seconds = expected_seconds(found, path, sides)
+        seconds = expected_seconds(found, path, sides, tokens)
         time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
         out.print(f"exporting {found.card.model}: about {time} on a free core", highlight=False, markup=False)
-        _print(out, write(found, path, size=sides, batch=count, int8=int8, tolerance=tolerance, remarks=remarks))
+        done = write(
+            found, path, size=sides, batch=count, tokens=tokens, int8=int8, tolerance=tolerance, remarks=remarks
+        )
+        _print(out, done)
 
 
 class _Limits(NamedTuple):

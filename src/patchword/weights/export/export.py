@@ -49,6 +49,7 @@ def export(
     *,
     size: Size | None = None,
     batch: int | None = None,
+    tokens: int | None = None,
     int8: bool = False,
     tolerance: float | None = None,
     remarks: Mapping[str, str] | None = None,
@@ -57,6 +58,7 @@ def export(
 
     size: image size of the file's input, height and width; default is the model's size.
     batch: fixed batch size; default is any size.
+    tokens: fixed length of texts; default is any length that the model reads.
     int8: store matrices and embeddings of a text model as 8-bit integers, in an .onnx file.
     tolerance: maximum difference from the model's outputs, relative to their scale; default 1e-4. With int8 the file is
         compared with the same integers in PyTorch; the reported difference is the root mean square difference of these
@@ -66,7 +68,7 @@ def export(
     start, target = time.perf_counter(), Path(path)
     form = format_of(target)
     form.require()
-    inputs = inputs_of(model.card, size, batch)
+    inputs = inputs_of(model.card, size, batch, tokens)
     examples, reads = inputs.examples(), inputs.module(model)
     with torch.no_grad():
         expected = [_one(reads(*fed), model) for fed in examples]  # invalid inputs raise here
@@ -92,10 +94,10 @@ def export(
     return Exported(target, written, detail, notes, form.reader, batches, worst, time.perf_counter() - start)
 
 
-def expected_seconds(model: Model, path: Path, size: Size | None = None) -> float:
+def expected_seconds(model: Model, path: Path, size: Size | None = None, tokens: int | None = None) -> float:
     """Estimate the duration of an export, which depends on the number of operations, not on their size."""
     operations = _Operations()  # type: ignore[no-untyped-call]  # torch has no types
-    inputs = inputs_of(model.card, size, 1)
+    inputs = inputs_of(model.card, size, 1, tokens)
     with torch.no_grad(), operations:
         inputs.module(model)(*inputs.traced())
     return format_of(path).seconds(operations.count)

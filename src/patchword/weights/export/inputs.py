@@ -12,6 +12,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import Size, sides
 from patchword.core.text import Text
+from patchword.layers import BlockSparse, Pattern
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
 from patchword.weights.io.saving import describe
@@ -45,13 +46,15 @@ class Inputs(Protocol):
         ...
 
 
-def inputs_of(card: Card, size: Size | None = None, batch: int | None = None) -> Inputs:
-    """Return the inputs of a model. size: of images. batch: fixed batch size; default is any size."""
+def inputs_of(card: Card, size: Size | None = None, batch: int | None = None, tokens: int | None = None) -> Inputs:
+    """Return the inputs of a model. size: of images. batch, tokens: fixed batch size and length; default is any."""
     if (reads := REGISTRY.reads(card.model)) in ("pairs", "characters", "vectors"):
         raise UserError(f"{card.model!r} cannot be exported", expected=f"an image or text model, not one of {reads}")
     if REGISTRY.reads_images(card.model):
+        if tokens is not None:
+            raise UserError("a fixed number of tokens is for text models", got=card.model)
         return ImageInputs(card, (card.config["channels"], *sides(size or card.config["image"])), batch)
-    return TextInputs(card, batch)
+    return TextInputs(card, batch, tokens)
 
 
 @dataclass(frozen=True)
@@ -95,38 +98,54 @@ class ImageInputs:
 
 @dataclass(frozen=True)
 class TextInputs:
-    """Padded texts of any length up to the model's maximum."""
+    """Padded texts of any length up to the model's maximum, or of one length."""
 
     card: Card
     batch: int | None
+    tokens: int | None = None
     names: tuple[str, ...] = ("ids", "segments", "mask")
 
     def examples(self) -> list[InputTensors]:
-        longest = self._longest()
-        lengths = [min(17, longest), min(40, longest)]
+        lengths = [self.tokens or min(length, self._longest()) for length in (17, 40)]
         counts = [self.batch] * 2 if self.batch else [1, 3]
         return [self._texts(count, length) for count, length in zip(counts, lengths, strict=True)]
 
     def traced(self) -> InputTensors:
-        return self._texts(self.batch or 2, min(13, self._longest()))
+        return self._texts(self.batch or 2, self.tokens or min(13, self._longest()))
 
     def shapes(self) -> Any:
-        open_axes: dict[int, Any] = {1: Dim("tokens", min=3, max=self._longest())}  # [CLS], a word, [SEP]
+        open_axes: dict[int, Any] = {}
+        if not self.tokens:
+            open_axes[1] = Dim("tokens", min=3, max=self._longest())  # [CLS], a word, [SEP]
         if not self.batch:
             open_axes[0] = Dim("batch", min=1)
         return (open_axes,) * len(self.names)
 
     def module(self, model: Model) -> nn.Module:
+        self._check_length(model)
         return _TextAdapter(model)
 
+    def _check_length(self, model: Model) -> None:
+        """Block-sparse attention is another graph for each number of blocks."""
+        if self.tokens is not None:
+            return
+        partitions = [part.partition for part in model.modules() if isinstance(part, Pattern)]
+        if any(isinstance(part, BlockSparse) and part.is_sparse(self._longest()) for part in partitions):
+            raise UserError(
+                f"{self.card.model!r} with block-sparse attention cannot be exported for all lengths at once",
+                expected="one number of tokens",
+                got=f"any number up to {self._longest()}",
+                hint="--tokens N, or export(..., tokens=N); shorter texts are then padded to it",
+            )
+
     def notes(self) -> dict[str, str]:
-        count, config = self.batch or "batch", self.card.config
-        shape = f"int64 ({count}, tokens), at most {self._longest()} tokens"
+        count, length, config = self.batch or "batch", self.tokens or "tokens", self.card.config
+        shape = f"int64 ({count}, {length})" + ("" if self.tokens else f", at most {self._longest()} tokens")
         answers = {
-            "tokens": f"({count}, tokens, {config['width']}): the outputs of the last block",
-            "words": f"({count}, tokens, {config['vocabulary']}): logits of the vocabulary",
-            "tags": f"({count}, tokens, {config['classes']}): logits, in the order of labels",
-            "span": f"({count}, tokens, 2): logits of the start and of the end of the answer",
+            "tokens": f"({count}, {length}, {config['width']}): the outputs of the last block",
+            "words": f"({count}, {length}, {config['vocabulary']}): logits of the vocabulary",
+            "tags": f"({count}, {length}, {config['classes']}): logits, in the order of labels",
+            "span": f"({count}, {length}, 2): logits of the start and of the end of the answer",
             "classes": f"({count}, {config['classes']}): logits, in the order of labels",
             "next": f"({count}, 2): logits of 'the second text follows' and 'it does not'",
         }
