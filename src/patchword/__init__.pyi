@@ -958,6 +958,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    padding: int | None = ...,
     mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload
@@ -985,6 +986,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    padding: int | None = ...,
     scaled: bool = ...,
     scaled_by_block: bool = ...,
     mlp_ratio: float = ...,
@@ -1014,6 +1016,7 @@ def create(
     norm_eps: float = ...,
     dropout: float = ...,
     attention_dropout: float = ...,
+    padding: int | None = ...,
     mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload

@@ -70,14 +70,18 @@ def their_own(kind: tuple[str, str], **options):
 
 def ours_of(kind: tuple[str, str], **options):
     return tiny_text(
-        kind[0], head=kind[1], classes=3 if kind[1] in ("classes", "tags") else 0, hidden=HIDDEN, **options
+        kind[0],
+        head=kind[1],
+        classes=3 if kind[1] in ("classes", "tags") else 0,
+        hidden=HIDDEN,
+        **{"padding": 0, **options},
     )
 
 
 def theirs_from(folder: Path, kind: tuple[str, str]):
     model, report = HEADS[kind][0].from_pretrained(folder, output_loading_info=True)
     assert not any(report[part] for part in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    model.config.pad_token_id = 0
+    assert model.config.pad_token_id == 0
     return model.eval()
 
 
@@ -99,6 +103,19 @@ def real(tokens: Tensor) -> Tensor:
 
 
 # Both ways
+
+
+@torch.no_grad()
+def test_a_classifier_keeps_its_padding_id(tmp_path):
+    """transformers refuses a batch of more than one text without it."""
+    for kind in ((GPT, "classes"), (GPT2, "classes")):
+        their_own(kind, pad_token_id=7).save_pretrained(tmp_path / "theirs")
+        model = patchword.load(tmp_path / "theirs")
+        assert model.card.config["padding"] == 7
+        again = HEADS[kind][0].from_pretrained(patchword.save(model, tmp_path / "ours", layout="huggingface")).eval()
+        ids = padded.ids.where(padded.ids != 7, 8).where(padded.mask, 7)
+        answer = again(ids, attention_mask=padded.mask.long()).logits
+        assert difference(model(Text(ids, mask=padded.mask)), answer) < 1e-5
 
 
 def test_theirs_loads_here(kind, tmp_path):

@@ -7,7 +7,7 @@ FIELD_MEANINGS = {
     "vocabulary": "number of different tokens (of words, in the language model of ELMo)",
     "target_vocabulary": "tokens of the target language; 0 if both languages share one vocabulary",
     "max_length": "maximum number of tokens per text",
-    "padding": "id of the padding token: the positions of a text start after it",
+    "padding": "id of the padding token; in RoBERTa the positions of a text start after it",
     "segments": "number of different segments, e.g. 2 for pairs of sentences",
     "tasks": "number of pretraining tasks with an embedding, of which task 0 is used; 0 for none",
     "languages": "number of languages with an embedding; 0 for none",

@@ -10,7 +10,7 @@ Only the last token attends to the whole text, so `pool` is "last" or "mean".
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 from torch import nn
 
 from patchword.layers import (
@@ -42,6 +42,7 @@ class GptConfig(TextConfig):
     pool: Literal["last", "mean"] = "last"
     norm_eps: float = 1e-5
     activation: ActivationName = "gelu-tanh"
+    padding: NonNegativeInt | None = None  # id of the padding token, by which transformers finds the last token
 
 
 def build(c: GptConfig) -> TextModel:

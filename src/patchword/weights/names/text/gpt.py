@@ -39,6 +39,7 @@ _FIELDS = {
     "norm_eps": "layer_norm_epsilon",
     "dropout": "resid_pdrop",
     "attention_dropout": "attn_pdrop",
+    "padding": "pad_token_id",
 }
 _EXPECTED = {"add_cross_attention": (False, False)}
 _SCALES = {"scaled": "scale_attn_weights", "scaled_by_block": "scale_attn_by_inverse_layer_idx"}
