@@ -18,8 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.errors import UserError
-from patchword.core.tracing import is_exporting, static_size
-from patchword.kernels.common.register_op import register_op
+from patchword.core.tracing import is_exporting, static_size, trace_constant
 from patchword.layers.attention.partition import Full
 
 RandomBlocks = Literal["seeded", "huggingface"]
@@ -59,8 +58,9 @@ class BlockSparse(Full):
     def read(self, blocks: int, heads: int) -> Tensor:
         """Returns the key blocks of all query blocks but the first and the last, (heads, blocks - 2, 5 + r)."""
         plan = self.random, self.seed, blocks, heads, self.block, self.count, self.positions
-        is_compiled = torch.compiler.is_compiling() and not is_exporting()
-        return (_compiled_read if is_compiled else _read)(*plan)
+        if torch.compiler.is_compiling() and not is_exporting():
+            return torch.tensor(_read_integers(*plan)).view(heads, blocks - 2, -1)
+        return _read(*plan)
 
     def attention_inputs(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
@@ -158,18 +158,12 @@ def _read(random: RandomBlocks, seed: int, blocks: int, heads: int, block: int, 
     return torch.from_numpy(np.ascontiguousarray(index))  # NumPy follows the layout of `drawn`, which is transposed
 
 
-def _read_shape(
+@trace_constant  # integers: the compiler takes one constant tensor per function, so of one layer only
+def _read_integers(
     random: RandomBlocks, seed: int, blocks: int, heads: int, block: int, count: int, positions: int
-) -> Tensor:
-    return torch.empty(heads, blocks - 2, 5 + count, dtype=torch.int64)
-
-
-_compiled_read = register_op(  # the compiler does not trace NumPy
-    "key_blocks",
-    "str random, int seed, int blocks, int heads, int block, int count, int positions",
-    _read,
-    _read_shape,
-)
+) -> list[int]:
+    flat: list[int] = _read(random, seed, blocks, heads, block, count, positions).flatten().tolist()
+    return flat
 
 
 @lru_cache(maxsize=256)

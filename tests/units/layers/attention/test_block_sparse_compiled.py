@@ -35,7 +35,7 @@ def test_gradients_are_the_same(model):
 @torch.no_grad()
 def test_another_length_is_compiled_anew(model):
     run = torch.compile(model, backend="aot_eager", dynamic=False, fullgraph=True)
-    for lengths in ((23, 18), (30, 12), (9, 4)):  # the last is short enough for full attention
+    for lengths in ((23, 18), (9, 4)):  # the second is short enough for full attention
         batch = texts(*lengths)
         assert difference(run(batch), model(batch)) < 1e-5
 
