@@ -5,6 +5,8 @@ from patchword.recipes.kinds import kind_of
 from patchword.recipes.recipe_kind import Evaluation
 from patchword.recipes.results.mistakes import save_mistakes
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.records import EVALUATION
+from patchword.recipes.run_folders.sealing import results_of, sealed_weights
 from patchword.recipes.schema.recipe import Recipe
 
 
@@ -13,10 +15,13 @@ def evaluate(run: Run, device: str = "auto") -> Evaluation:
 
     evaluation.json has the result, mistakes.json the most confident wrong predictions of a classifier.
     """
+    if run.is_read_only:
+        return evaluated(run, run.recipe(), device)
+    weights = sealed_weights(run.folder)
     found = evaluated(run, run.recipe(), device)
-    if not run.is_read_only:
-        save_mistakes(found, run.folder)
-        write_json(run.folder / "evaluation.json", found.summary())
+    with results_of(run.folder, weights) as files:
+        save_mistakes(found, files)
+        write_json(files / EVALUATION, found.summary())
     return found
 
 

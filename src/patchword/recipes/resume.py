@@ -12,6 +12,7 @@ from patchword.core.files import write_json
 from patchword.recipes.run import resume_command
 from patchword.recipes.run_folders.finished import is_evaluated
 from patchword.recipes.run_folders.records import MACHINE, read_record
+from patchword.recipes.run_folders.sealing import first_checkpoint
 from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import format_cost
 from patchword.training.loop import Loop
@@ -57,7 +58,8 @@ def _position(loop: Loop) -> str:
 
 def report_cost(cost: SaveCost, folder: Path, console: Console) -> None:
     """Print the cost of a save, and write it to machine.json."""
-    write_json(folder / MACHINE, {**read_record(folder, MACHINE), "checkpoint": format_cost(cost)})
+    with first_checkpoint(folder) as files:
+        write_json(files / MACHINE, {**read_record(folder, MACHINE), "checkpoint": format_cost(cost)})
     console.print(f"[dim]checkpoint size {format_cost(cost)}[/dim]", highlight=False)
 
 

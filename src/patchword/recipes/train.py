@@ -13,16 +13,19 @@ from torch import nn
 from patchword.core.device import machine
 from patchword.core.errors import UserError
 from patchword.core.files import make_folder, remove_temporary_files, write_json, write_text
+from patchword.core.seal.changing import changing, remove_staging
 from patchword.data.randomness import step_seed
 from patchword.fusion.compile import compile
 from patchword.layers.activation_checkpointing import checkpoint_activations
 from patchword.recipes.early_stopping import early_stop
 from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_agreement, check_group, samples_of
+from patchword.recipes.results.calibration import CALIBRATION
 from patchword.recipes.results.mistakes import MISTAKES
 from patchword.recipes.resume import report_cost, resumable, resume_loop
 from patchword.recipes.run_folders.finished import FINISHED, is_finished
-from patchword.recipes.run_folders.records import DATA, read_record
+from patchword.recipes.run_folders.records import DATA, EVALUATION, read_record
+from patchword.recipes.run_folders.sealing import begun
 from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.fields import flat_fields
 from patchword.recipes.schema.reading import read_recipe
@@ -107,7 +110,7 @@ def train(
         with resumable(folder), group.main_only(exclusive(folder)), supervision.interruptible() as interrupted:
             if group.is_main:
                 check_folder(recipe, folder, resume)  # another process may have had the lock while the data were read
-                begin(recipe, task, folder)
+                begin(recipe, task, folder, resume)
             loop = assemble(recipe, task, folder, console, group)
             loop.interrupted = lambda: interrupted() or supervision.stop()
             loop.cancelled = group.local_decision(lambda: stop_requested() or supervision.stop())
@@ -126,24 +129,27 @@ def train(
             return finished
 
 
-def begin(recipe: Recipe, task: Task, folder: Path) -> None:
+def begin(recipe: Recipe, task: Task, folder: Path, resume: bool = False) -> None:
     """Write the files that a run folder has before the first step. A finished run, which cannot resume, is refused."""
     if is_finished(folder) and (folder / "model.safetensors").is_file():
         raise UserError(
             f"{folder} was finished by another process meanwhile", hint=f"its result: patchword runs show {folder}"
         )
-    check_data(task.fingerprint(), folder)
+    data = task.fingerprint()
+    check_data(data, folder)
     remove_temporary_files(folder)
+    remove_staging(folder)
     (folder / FINISHED).unlink(missing_ok=True)  # of a run whose weights were removed by hand
-    write_text(folder / "recipe.yaml", recipe.to_yaml())
-    write_json(folder / "machine.json", machine(task.device))
+    with begun(folder, recipe, samples_of(data), resume) as files:
+        write_json(files / DATA, data)
+        write_text(files / "recipe.yaml", recipe.to_yaml())
+        write_json(files / "machine.json", machine(task.device))
 
 
 def save_best(task: Task, folder: Path) -> None:
-    """Save the current weights; an evaluation of earlier ones is removed first, so that none has others' result."""
-    for name in ("evaluation.json", MISTAKES):
-        (folder / name).unlink(missing_ok=True)
-    task.save(folder)
+    """Save the current weights; what was computed with earlier ones is removed, so that none has others' result."""
+    with changing(folder, removed=(EVALUATION, MISTAKES, CALIBRATION)) as files:
+        task.save(files)
 
 
 def build_task(recipe: Recipe, console: Console) -> Task:
@@ -176,7 +182,7 @@ def build_optimizer(recipe: Recipe, model: nn.Module) -> torch.optim.AdamW:
 
 
 def check_data(now: dict[str, Any], folder: Path) -> None:
-    """Write which training samples a run uses; raise an error if a resumed run began with others."""
+    """Raise an error if a resumed run began with other training samples."""
     before = read_record(folder, DATA) or now
     if samples_of(before) != samples_of(now):
         raise UserError(
@@ -185,7 +191,6 @@ def check_data(now: dict[str, Any], folder: Path) -> None:
             got=f"{now['samples']} samples",
             hint="restore the samples, or start a new run with another --name",
         )
-    write_json(folder / DATA, now)
 
 
 def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:

@@ -185,7 +185,7 @@ def test_a_run_without_an_intact_checkpoint_is_not_started_again(tmp_path, stop_
         train(RECIPE, folder, silent(), resume=True)
     assert (folder / "metrics.jsonl").read_text().count("\n") == 1
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
-    assert changed <= {".lock", "machine.json"}
+    assert changed <= {".lock", "machine.json", "seal.json"}
 
 
 def test_half_written_files_of_a_kill_are_removed(whole):

@@ -10,6 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import flush, remove_folder, write_text
 from patchword.recipes.run_folders.listing import looks_like_run, run_folders
 from patchword.recipes.run_folders.references import replaced_paths, runs_that_use
+from patchword.recipes.run_folders.sealing import sealed_files
 from patchword.recipes.schema.reading import read_recipe, recipe_from
 from patchword.training.lock.lock import exclusive
 
@@ -68,7 +69,8 @@ def rename_run(folder: Path, name: str) -> list[Path]:
         folder.rename(target)
         flush(folder.parent)
         for file, text in recipes.items():
-            write_text(file, text)
+            with sealed_files(file.parent) as files:
+                write_text(files / file.name, text)
     return users
 
 

@@ -13,6 +13,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import write_json
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.run_folders.records import read_record
+from patchword.recipes.run_folders.sealing import finishing
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
 from patchword.training.checkpoint.removal import remove_checkpoints
@@ -40,7 +41,8 @@ def mark_finished(folder: Path) -> None:
     """Write finished.json, after which the run is never trained again."""
     metrics = RunFolder(folder).metrics()
     epochs = int(metrics[-1]["epoch"]) if metrics else 0
-    write_json(folder / FINISHED, {"finished": time.strftime("%Y-%m-%d %H:%M:%S"), "epochs": epochs})
+    with finishing(folder) as files:
+        write_json(files / FINISHED, {"finished": time.strftime("%Y-%m-%d %H:%M:%S"), "epochs": epochs})
 
 
 def finish_folder(folder: Path, keep_checkpoints: bool) -> int:
