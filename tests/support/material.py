@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 from patchword.data.image.named_datasets import DATASETS
 from patchword.recipes import find_recipe
+from patchword.recipes.run_folders.verification import reseal
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
 
@@ -38,6 +39,8 @@ WHOLE = (
     "learning_rate=5e-3",
     "device=cpu",
 )
+# For tests of run folders that were put together by hand, or are of an earlier version.
+UNSEALED = pytest.mark.filterwarnings("ignore::patchword.core.errors.UnsealedWarning")
 SCORE = 0.5  # of the runs of copied_run
 QUICK = (*TINY_MODEL, "epochs=1", "batch_size=128", "device=cpu")
 
@@ -128,4 +131,10 @@ def copied_run(trained: Path, folder: Path, evaluated: bool = True, **fields: ob
     if fields:
         recipe = read_recipe(folder / "recipe.yaml").with_values(fields)
         (folder / "recipe.yaml").write_text(recipe.to_yaml())
+    return sealed(folder)
+
+
+def sealed(folder: Path) -> Path:
+    """Seal a run as it is, after a test has written files into it."""
+    reseal(folder)
     return folder

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from patchword.core.errors import AmbiguityWarning, PeerLostError, UserError
+from patchword.core.errors import AmbiguityWarning, PeerLostError, UnsealedWarning, UserError
 from patchword.core.memory import is_out_of_memory
 
 FAULTS = "data-faults.txt"  # in the current folder
@@ -94,7 +94,7 @@ def _note_printer() -> Callable[..., None]:
     def show(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
     ) -> None:
-        if not issubclass(category, AmbiguityWarning):
+        if not issubclass(category, (AmbiguityWarning, UnsealedWarning)):
             (file or sys.stderr).write(warnings.formatwarning(message, category, filename, lineno, line))
         elif str(message) not in printed:
             printed.add(str(message))

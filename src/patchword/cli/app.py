@@ -21,7 +21,7 @@ from patchword.cli.inspection import (
 )
 from patchword.cli.models import bench, compare, cost, export, get, models, show
 from patchword.cli.option_hints import HintingGroup
-from patchword.cli.run_folders import runs
+from patchword.cli.run_folders import runs, verify
 from patchword.cli.text import embed, fill, generate, positions, similar, tokenizer, translate, vectors
 from patchword.cli.training import demo, evaluate, predict, recipes, train
 
@@ -68,6 +68,7 @@ _verb("train", train.train, USE, "Train a recipe, test it, write its report.")
 _verb("evaluate", evaluate.evaluate, USE, "Evaluate a run on its test set.")
 _verb("predict", predict.predict, USE, "Predict classes, objects, maps, tags, answers.")
 _verb("export", export.export, USE, "Export a model to ONNX or torch.export.")
+_verb("verify", verify.verify, USE, "Check that no file of a run has changed.")
 _verb("models", models.models, MODELS, "List the models with parameters and MACs.")
 _verb("get", get.get, MODELS, "Download a pretrained model.")
 _verb("show", show.show, MODELS, "Show the parts of a model as a tree.")

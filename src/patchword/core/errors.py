@@ -32,6 +32,10 @@ class AmbiguityWarning(UserWarning):
     """A value that the user's files do not state was chosen. The command line prints it as a note."""
 
 
+class UnsealedWarning(UserWarning):
+    """A run has no seal, so that a changed file cannot be found. The command line prints it as a note."""
+
+
 class PeerLostError(RuntimeError):
     """A peer process failed and this one cannot continue without it; the peer's own message gives the reason."""
 

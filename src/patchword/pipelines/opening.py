@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from patchword.core.errors import UserError, nearest
+from patchword.core.seal.checking import check_small
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.layers import Pyramid, Translator
 from patchword.layers.dense.detector import Detector
@@ -90,6 +91,7 @@ def pipeline(
             got=type(source),
         )
     path = _located(source, download)
+    check_small(path if path.is_dir() else path.parent)  # before they decide how the weights are read
     return Pipeline(_engine(_loaded(path), str(source), path, tokenizer, device, precision))
 
 

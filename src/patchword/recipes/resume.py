@@ -10,7 +10,6 @@ from patchword.core.disk_space import disk_full, is_full
 from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import write_json
 from patchword.recipes.run import resume_command
-from patchword.recipes.run_folders.finished import is_evaluated
 from patchword.recipes.run_folders.records import MACHINE, read_record
 from patchword.recipes.run_folders.sealing import first_checkpoint
 from patchword.training.checkpoint.checkpoint import SaveCost
@@ -21,21 +20,14 @@ from patchword.training.loop import Loop
 def resume_loop(loop: Loop, console: Console) -> None:
     """Restore the newest intact checkpoint; log its position, and what is wrong with newer ones.
 
-    If there are checkpoints and none is intact, or none beside evaluated weights, the run does not start again by
-    itself, since it would overwrite the best weights and the log.
+    If there are checkpoints and none is intact, the run does not start again by itself, since it would overwrite the
+    best weights and the log.
     """
     count = len(loop.checkpoints.all())
     found = loop.resume(lambda text: console.print(text, highlight=False, markup=False))
     if found:
         console.print(_position(loop), highlight=False, markup=False)
     place = loop.checkpoints.folder
-    if not found and not count and is_evaluated(place.parent):
-        raise UserError(
-            "the run cannot be resumed",
-            expected="a checkpoint",
-            got=f"none in {place}, beside weights that were evaluated",
-            hint=f"if it is finished: patchword runs clean {place.parent}; else start a new run with another --name",
-        )
     if count and not found:
         hint = (
             f"if {place} is on a disk that was not available, try again; restore a copy of it; "

@@ -23,9 +23,10 @@ from patchword.recipes.parallel import check_agreement, check_group, samples_of
 from patchword.recipes.results.calibration import CALIBRATION
 from patchword.recipes.results.mistakes import MISTAKES
 from patchword.recipes.resume import report_cost, resumable, resume_loop
-from patchword.recipes.run_folders.finished import FINISHED, is_finished
+from patchword.recipes.run_folders.finished import is_finished
 from patchword.recipes.run_folders.records import DATA, EVALUATION, read_record
-from patchword.recipes.run_folders.sealing import begun
+from patchword.recipes.run_folders.restarts import check_recipe_is_there, check_resumable, has_results
+from patchword.recipes.run_folders.sealing import begun, origin_of_run
 from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.fields import flat_fields
 from patchword.recipes.schema.reading import read_recipe
@@ -139,7 +140,6 @@ def begin(recipe: Recipe, task: Task, folder: Path, resume: bool = False) -> Non
     check_data(data, folder)
     remove_temporary_files(folder)
     remove_staging(folder)
-    (folder / FINISHED).unlink(missing_ok=True)  # of a run whose weights were removed by hand
     with begun(folder, recipe, samples_of(data), resume) as files:
         write_json(files / DATA, data)
         write_text(files / "recipe.yaml", recipe.to_yaml())
@@ -194,8 +194,9 @@ def check_data(now: dict[str, Any], folder: Path) -> None:
 
 
 def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
-    """Raise an error if the folder has another run, or cannot be written."""
-    if (folder / "recipe.yaml").is_file() and has_results(folder):
+    """Raise an error if the folder has another run, or one that cannot be resumed, or cannot be written."""
+    if has_results(folder):
+        check_recipe_is_there(folder)
         before = read_recipe(folder / "recipe.yaml")
         if not resume:
             raise UserError(f"{folder} has a run already", hint="add --resume to resume it, or choose another --name")
@@ -208,12 +209,8 @@ def check_folder(recipe: Recipe, folder: Path, resume: bool) -> None:
                 expected=original,
                 hint=f"`patchword train {folder} --resume` keeps them; a new run needs another --name",
             )
+        check_resumable(folder)
     check_writable(folder)
-
-
-def has_results(folder: Path) -> bool:
-    """Return False for a run that failed before it saved anything; it may be started again."""
-    return (folder / "model.safetensors").is_file() or any((folder / "checkpoints").glob("*"))
 
 
 def check_writable(folder: Path) -> None:
@@ -247,7 +244,8 @@ def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: 
     run_log: ProgressLog = SilentLog()
     if group.is_main:
         run_log = RecordedSteps(RunLog(folder, console, task.unit, task.metric), folder, schedule)
-    checkpoints = BackgroundCheckpoints(folder / "checkpoints", on_first_save=on_first_save)
+    origin = origin_of_run(folder)
+    checkpoints = BackgroundCheckpoints(folder / "checkpoints", on_first_save=on_first_save, origin=origin)
     return Loop(
         model=model,
         optimizer=optimizer,

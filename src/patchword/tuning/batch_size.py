@@ -10,11 +10,11 @@ from rich.console import Console
 from patchword.core.disk_space import format_bytes
 from patchword.core.errors import UserError
 from patchword.core.memory import is_out_of_memory
+from patchword.recipes.run_folders.restarts import has_results
 from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.task import Task
-from patchword.recipes.train import has_results
 from patchword.training.parallel.rank import rank_of
 from patchword.tuning.batch_search import BatchSearch, BatchTrial, FoundBatch
 from patchword.tuning.memory import longest_texts, memory_limit, step_memory

@@ -15,6 +15,7 @@ from patchword.core.errors import UserError
 from patchword.pipelines import opening
 from patchword.recipes import find_recipe
 from support.helpers import tiny, tiny_text
+from support.material import UNSEALED, sealed
 
 LABELS = ("cat", "dog <b>", "ship")
 
@@ -315,6 +316,7 @@ def test_a_name_of_the_hub_is_fetched_if_asked_for(model, photo, monkeypatch):
     assert p(photo)[0].label in LABELS
 
 
+@UNSEALED
 def test_a_run_without_labels_has_features_and_no_classes(model, photo):
     patchword.save(model, "run")
     Path("run/recipe.yaml").write_text(find_recipe("image-pretrain").to_yaml(), encoding="utf-8")
@@ -330,6 +332,7 @@ def test_calibrated_probabilities_are_those_of_the_fitted_temperature(photo, min
     p = patchword.pipeline(mine, device="cpu")
     fitted = json.loads((mine / "calibration.json").read_text())
     (mine / "calibration.json").write_text(json.dumps({**fitted, "temperature": 2.5}))
+    sealed(mine)
     plain, scaled = p(photo, top=10)[0], p(photo, top=10, calibrated=True)[0]
     with torch.no_grad():
         wanted = (p.model(p.transform(photo)[None])[0] / 2.5).softmax(-1)
@@ -344,6 +347,7 @@ def test_a_model_without_a_fitted_temperature_is_not_calibrated(p, photo, mine, 
     Image.fromarray(photo).save("photo.png")
     assert command("predict", mine, "photo.png", "--calibrated")[0] == 0
     (mine / "calibration.json").unlink()
+    sealed(mine)
     code, _, complaint = command("predict", mine, "photo.png", "--calibrated")
     assert code == 2
     assert "has no fitted temperature" in complaint

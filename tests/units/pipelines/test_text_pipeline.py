@@ -13,6 +13,7 @@ from patchword.core.text import Text
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes.text.recipe import TextRecipe
 from support.helpers import tiny_pair, tiny_text
+from support.material import UNSEALED
 
 TEXTS = ["The cat sat on the mat.", "Ada <i> lived in London, and the cat ran to the bank in town!"]
 
@@ -98,6 +99,7 @@ def test_answers_are_parts_of_the_context(opened):
         p(TEXTS[1])
 
 
+@UNSEALED
 def test_numbers_and_labels(opened, tokenizer):
     assert opened("classes", classes=1)(TEXTS[0])[0].number == pytest.approx(
         float(scores(opened("classes", classes=1), TEXTS[0])[0]), abs=1e-5
@@ -112,6 +114,7 @@ def test_numbers_and_labels(opened, tokenizer):
     assert set(found.labels) == {name for name, chance in zip("abc", chances, strict=True) if chance > 0.5}
 
 
+@UNSEALED
 def test_a_run_answers_as_the_verb_does(opened, tokenizer, command):
     p = opened("classes", ("bad", "good"))
     patchword.save(p.model, "run")

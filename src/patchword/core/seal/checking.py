@@ -20,6 +20,9 @@ MEANINGFUL = (
     *("target/tokenizer.json", "target/tokenizer_config.json", "target/vocab.txt", "target/vocab.json"),
     *("target/merges.txt", "target/special_tokens_map.json"),
 )
+_SMALL = 2**16  # bytes; larger files are read once
+# Their absence is plain, and nothing is computed from them.
+_REMOVABLE = ("evaluation.json", "mistakes.json", "finished.json", "machine.json", "metrics.jsonl")
 State = Literal["ok", "changed", "missing", "added"]
 
 
@@ -32,6 +35,11 @@ class Finding:
     expected: str = ""
     found: str = ""
 
+    @property
+    def is_fault(self) -> bool:
+        """True for a file that may change what is read; a result that was removed may be computed again."""
+        return self.state != "ok" and not (self.state == "missing" and self.name in _REMOVABLE)
+
 
 @contextmanager
 def checked(folder: Path, leave_out: Collection[str] = ()) -> Iterator[Seal | None]:
@@ -42,7 +50,7 @@ def checked(folder: Path, leave_out: Collection[str] = ()) -> Iterator[Seal | No
     with locked(folder, shared=True):
         seal = read_seal(folder) or Seal()  # a save may have ended meanwhile
         for finding in findings(folder, seal, leave_out):
-            if finding.state != "ok":
+            if finding.is_fault:
                 raise mismatch(folder, finding)
         yield seal
 
@@ -53,6 +61,13 @@ def check(folder: Path, leave_out: Collection[str] = ()) -> Seal | None:
         return seal
 
 
+def check_small(folder: Path) -> None:
+    """Check all but the weights, which `load` checks when it reads them."""
+    seal = settled(folder)
+    if seal is not None:
+        check(folder, leave_out=[name for name, entry in seal.files.items() if entry.bytes > _SMALL])
+
+
 def check_file(path: Path) -> None:
     """Check one file against the seal of its folder, if the seal has it."""
     seal = settled(path.parent)
@@ -60,8 +75,13 @@ def check_file(path: Path) -> None:
         return
     with locked(path.parent, shared=True):
         found = _finding(path.parent, path.name, (read_seal(path.parent) or seal).files.get(path.name))
-    if found is not None and found.state != "ok":
+    if found is not None and found.is_fault:
         raise mismatch(path.parent, found)
+
+
+def unsealed(folder: Path) -> str:
+    """Return the note for a run without a seal."""
+    return f"{folder} has no seal, as runs of earlier versions; seal it as it is: patchword verify {folder} --reseal"
 
 
 def findings(folder: Path, seal: Seal, leave_out: Collection[str] = ()) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
+from patchword.core.seal.checking import check_file
 
 DATA, MACHINE, EVALUATION = "data.json", "machine.json", "evaluation.json"
 
@@ -21,6 +22,7 @@ def read_record(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     if not path.is_file():
         return {}
+    check_file(path)
     found = read_json(path)
     if not isinstance(found, dict):
         raise _damaged(path, "an object", type(found).__name__)

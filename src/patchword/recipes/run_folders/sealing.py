@@ -10,9 +10,10 @@ from patchword.core.seal.changing import changing
 from patchword.core.seal.checking import MEANINGFUL
 from patchword.core.seal.manifest import Entry, Seal, new_run_id, read_seal, text_digest
 from patchword.recipes.schema.recipe import CHANGEABLE, Recipe
+from patchword.training.checkpoint.origin import Origin
+from patchword.training.run_log import METRICS
 
 WEIGHTS = ("model.safetensors", "model.npz")
-_LOG = "metrics.jsonl"  # grows until the run is finished
 
 
 @contextmanager
@@ -72,11 +73,17 @@ def finishing(folder: Path) -> Iterator[Path]:
         return
 
     def update(seal: Seal) -> Seal:
-        log = {_LOG: Entry.of(folder / _LOG)} if (folder / _LOG).is_file() else {}
+        log = {METRICS: Entry.of(folder / METRICS)} if (folder / METRICS).is_file() else {}
         return seal.changed(log, [])
 
     with changing(folder, update=update) as staging:
         yield staging
+
+
+def origin_of_run(folder: Path) -> Origin | None:
+    """Return what the checkpoints of a run say of it; None for a folder that is not begun."""
+    seal = read_seal(folder)
+    return Origin(seal.run, seal.recipe, seal.data, seal.resealed) if seal and seal.run else None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import yaml
 
 from patchword.core.errors import UserError
 from patchword.core.safe_yaml import parse_yaml
+from patchword.core.seal.checking import check_file
 from patchword.recipes.kinds import kind_named
 from patchword.recipes.schema.older_fields import with_current_names, with_older_hidden
 from patchword.recipes.schema.recipe import Recipe, validated
@@ -20,7 +21,8 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe from a YAML file, such as the one that every run saves."""
+    """Read a recipe from a YAML file, such as the one that every run saves; that one must be as it was sealed."""
+    check_file(path)
     try:
         values = parse_yaml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from patchword.core.memory import free_memory
 from patchword.training.checkpoint.checkpoint import Checkpoints, SaveCost
+from patchword.training.checkpoint.origin import Origin
 
 
 class BackgroundCheckpoints(Checkpoints):
@@ -26,9 +27,13 @@ class BackgroundCheckpoints(Checkpoints):
     """
 
     def __init__(
-        self, folder: Path, keep: int = 2, on_first_save: Callable[[SaveCost], None] = lambda cost: None
+        self,
+        folder: Path,
+        keep: int = 2,
+        on_first_save: Callable[[SaveCost], None] = lambda cost: None,
+        origin: Origin | None = None,
     ) -> None:
-        super().__init__(folder, keep)
+        super().__init__(folder, keep, origin)
         self.on_first_save = on_first_save
         self._copy: dict[str, Tensor] = {}
         self._thread: Thread | None = None

@@ -26,6 +26,7 @@ from patchword.core.files import flush, make_folder
 from patchword.core.safetensors_bytes import chunks, size_of
 from patchword.core.tensor_files import rename_older_tensors
 from patchword.training.checkpoint.manifest import MANIFEST, Digest, find_fault, manifest_of
+from patchword.training.checkpoint.origin import Origin, origin_of
 
 Log = Callable[[str], None]  # receives one message
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
@@ -45,10 +46,13 @@ class SaveCost:
 
 
 class Checkpoints:
-    """The checkpoints of a run. The last `keep` intact ones are kept, and the one of the best epoch."""
+    """The checkpoints of a run. The last `keep` intact ones are kept, and the one of the best epoch.
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
-        self.folder, self.keep = folder, keep
+    origin: of the run; it is written into each checkpoint, and one of another run is refused
+    """
+
+    def __init__(self, folder: Path, keep: int = 2, origin: Origin | None = None) -> None:
+        self.folder, self.keep, self.origin = folder, keep, origin
         self.cost: SaveCost | None = None
         self._damaged: set[str] = set()
         self._outdated: set[str] = set()
@@ -56,7 +60,7 @@ class Checkpoints:
     def save(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any], also_keep: str = "") -> None:
         """Write a checkpoint; names sort in the order of the run. also_keep: the name of one that is not removed."""
         began, final = time.monotonic(), self.folder / name
-        if final.exists() and name not in self._outdated and not self._fault(final):
+        if final.exists() and name not in self._outdated and self._is_own(final) and not self._fault(final):
             return  # a position in a run has one result, so this is the same checkpoint
         make_folder(self.folder)
         self._clear_leftovers()
@@ -86,6 +90,8 @@ class Checkpoints:
 
     def newest(self, log: Log) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """Return the tensors and the state of the newest intact checkpoint; log why newer ones are skipped."""
+        if self.origin is not None:
+            self.origin.check(self.all())
         for folder in reversed(self.all()):
             if fault := self._fault(folder):
                 log(f"checkpoint {folder.name} is skipped: {fault}")
@@ -132,11 +138,14 @@ class Checkpoints:
                 file.write(chunk)
         digests[_STATE].update(state.encode())
         (hidden / _STATE).write_bytes(state.encode())
-        (hidden / MANIFEST).write_text(manifest_of(digests))
+        (hidden / MANIFEST).write_text(manifest_of(digests, self.origin.marks() if self.origin else None))
         for name in (_TENSORS, _STATE, MANIFEST):
             flush(hidden / name)
         _compare(hidden / _TENSORS, tensors)
         flush(hidden)
+
+    def _is_own(self, folder: Path) -> bool:
+        return self.origin is None or origin_of(folder) == self.origin.marks()
 
     def _fault(self, folder: Path) -> str:
         found = find_fault(folder, (_TENSORS, _STATE))

@@ -30,12 +30,13 @@ class Digest:
         return {"bytes": self.bytes, "sha256": self.sha.hexdigest()}
 
 
-def manifest_of(files: Mapping[str, Digest]) -> str:
-    """Return the text of manifest.json."""
+def manifest_of(files: Mapping[str, Digest], origin: Mapping[str, str] | None = None) -> str:
+    """Return the text of manifest.json. origin: what the checkpoint says of its run"""
     body = {
         "format": _FORMAT,
         "patchword": __version__,
         "files": {name: digest.entry() for name, digest in files.items()},
+        **({"origin": dict(origin)} if origin else {}),
     }
     return _rendered({**body, "digest": _digest_of(body)})
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import overload
 
 from patchword.core.card import Card, ConfigValue
-from patchword.core.errors import AmbiguityWarning, UserError
+from patchword.core.errors import AmbiguityWarning, UnsealedWarning, UserError
+from patchword.core.seal.checking import checked, unsealed
 from patchword.layers.dense.detector import Detector
 from patchword.layers.dense.segmentation.segmenter import Segmenter
 from patchword.layers.model import Model
@@ -18,6 +19,7 @@ from patchword.weights.io.building import build_detector, build_model, build_seg
 from patchword.weights.io.identification import identify
 from patchword.weights.io.weight_source import WeightSource, read_file, read_folder
 from patchword.weights.local_path import local_path
+from patchword.zoo.entries import is_entry
 
 
 @overload
@@ -89,7 +91,11 @@ def open_weights(
     path = fetch(HubName.parse(str(source))) if download and is_hub_name(source) else local_path(source)
     if not path.exists():
         raise UserError(f"there is nothing at {path}", expected="a run, a model folder, a .safetensors or an .npz file")
-    found = read_folder(path) if path.is_dir() else read_file(path)
+    folder = path if path.is_dir() else path.parent
+    with checked(folder) as seal:
+        found = read_folder(path) if path.is_dir() else read_file(path)
+    if seal is None and (folder / "recipe.yaml").is_file() and not is_entry(folder):
+        warnings.warn(unsealed(folder), UnsealedWarning, stacklevel=3)
     card = identify(found, model, overrides)
     for field, note in found.layout.unstated(found.config).items():
         if field not in overrides:

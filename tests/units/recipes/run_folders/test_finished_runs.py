@@ -17,7 +17,7 @@ from patchword.recipes.run import Run
 from patchword.recipes.run_folders.changes import delete_run, rename_run
 from patchword.recipes.run_folders.finished import clean, finish_folder, is_finished
 from patchword.recipes.run_folders.listing import summary_of
-from patchword.recipes.train import build_task, train
+from patchword.recipes.train import begin, build_task, train
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.checkpoint.removal import removable, remove_checkpoints
 from patchword.training.lock.lock import exclusive
@@ -115,10 +115,14 @@ def test_a_finished_run_whose_result_was_removed_is_evaluated_again(tmp_path):
     assert (folder / "model.safetensors").read_bytes() == weights
 
 
-def test_better_weights_remove_the_evaluation_of_earlier_ones(tmp_path):
+def test_better_weights_remove_the_evaluation_of_earlier_ones(tmp_path, monkeypatch):
     folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "evaluation.json").write_text("{}")  # e.g. of `patchword evaluate` while the run was stopped
+
+    def begun(*arguments):
+        begin(*arguments)
+        (folder / "evaluation.json").write_text("{}")  # e.g. of `patchword evaluate` while the run was stopped
+
+    monkeypatch.setattr("patchword.recipes.train.begin", begun)
     assert train(RECIPE, folder, silent())
     assert not (folder / "evaluation.json").exists()
     with pytest.raises(UserError, match="is not finished"):
@@ -227,21 +231,13 @@ def test_another_process_that_finishes_meanwhile_is_no_reason_to_start_again(tra
 def test_evaluated_weights_without_checkpoints_are_not_overwritten(done):
     shutil.rmtree(done / "checkpoints")  # by hand, or it was copied without them
     weights, metrics = (done / "model.safetensors").read_bytes(), (done / "metrics.jsonl").read_bytes()
-    with pytest.raises(UserError, match=rf"got none in .*\n.*patchword runs clean {done}"):
+    with pytest.raises(UserError, match=rf"got there is no checkpoint in .*\n.*patchword runs clean {done}"):
         train(Run(done).recipe(), done, silent(), resume=True)
     assert (done / "model.safetensors").read_bytes() == weights
     assert (done / "metrics.jsonl").read_bytes() == metrics
     clean(done)
     assert train(Run(done).recipe(), done, silent(), resume=True)
     assert (done / "model.safetensors").read_bytes() == weights
-
-
-def test_a_run_started_again_without_its_weights_is_not_finished(done):
-    finish_folder(done, keep_checkpoints=False)
-    recipe = Run(done).recipe()
-    (done / "model.safetensors").unlink()
-    assert train(recipe, done, silent())
-    assert not is_finished(done)
 
 
 def test_weights_equal_those_of_a_run_that_keeps_its_checkpoints(tmp_path):

@@ -15,7 +15,7 @@ from patchword.recipes.run_folders.listing import list_run_folders
 from patchword.recipes.run_folders.references import replaced_paths, runs_that_use
 from patchword.recipes.train import train
 from patchword.training.lock.lock import exclusive
-from support.material import copied_run, differing, everything_below, silent
+from support.material import copied_run, differing, everything_below, sealed, silent
 
 
 @pytest.fixture
@@ -118,6 +118,7 @@ def test_a_student_of_several_teachers_gets_the_new_path_of_one(run, trained):
     user = copied_run(trained, run.with_name("user"))
     recipe = find_recipe("fashion-mnist-distilled").with_values({"teacher": teachers})
     (user / "recipe.yaml").write_text(recipe.to_yaml())
+    sealed(user)
     assert rename_run(run.with_name("second"), "new") == [user]
     assert Run(user).recipe().teacher.name == f"{teachers[0]},{run.with_name('new').absolute()}"
 

@@ -9,7 +9,7 @@ from patchword.core.errors import UserError
 from patchword.core.files import folder_bytes
 from patchword.recipes.run_folders.listing import list_run_folders, summary_of
 from patchword.training.lock.lock import exclusive, owner_of
-from support.material import SCORE, copied_run
+from support.material import SCORE, copied_run, sealed
 
 
 @pytest.fixture
@@ -75,6 +75,7 @@ def test_a_broken_run_is_listed_with_the_reason(runs, file, content, reason):
     (runs / "done" / file).unlink()
     if content is not None:
         (runs / "done" / file).write_text(content)
+    sealed(runs / "done")
     broken = next(run for run in list_run_folders(runs) if run.name == "done")
     assert broken.state == "broken"
     assert reason in broken.problem

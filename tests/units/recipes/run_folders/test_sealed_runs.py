@@ -15,7 +15,8 @@ from patchword.recipes import evaluation
 from patchword.recipes.run import Run
 from patchword.recipes.run_folders.changes import rename_run
 from patchword.recipes.train import train
-from support.material import silent, tiny_recipe
+from patchword.training.checkpoint.checkpoint import Checkpoints
+from support.material import UNSEALED, silent, tiny_recipe
 
 RECIPE = tiny_recipe("epochs=1")
 MODEL = {"model.safetensors", "config.json", "calibration.json", "recipe.yaml", "data.json", "machine.json"}
@@ -72,6 +73,7 @@ def test_an_evaluation_of_weights_that_were_replaced_meanwhile_is_not_written(do
     assert (done / "evaluation.json").read_bytes() == before
 
 
+@UNSEALED
 def test_a_run_without_a_seal_is_evaluated_without_one(done):
     (done / "seal.json").unlink()
     result = json.loads((done / "evaluation.json").read_text())
@@ -83,6 +85,11 @@ def test_a_run_without_a_seal_is_evaluated_without_one(done):
 def test_a_run_of_an_earlier_version_is_sealed_when_it_is_resumed(trained, tmp_path):
     folder = shutil.copytree(trained, tmp_path / "run")
     (folder / "seal.json").unlink()
+    checkpoints = Checkpoints(folder / "checkpoints")
+    tensors, state = checkpoints.newest(pytest.fail)
+    (newest,) = checkpoints.all()
+    shutil.rmtree(newest)
+    checkpoints.save(newest.name, tensors, state)  # without the id of the run
     train(Run(folder).recipe(), folder, silent(), resume=True)
     assert check(folder).resealed
     assert set(check(folder).files) == MODEL

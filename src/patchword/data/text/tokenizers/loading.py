@@ -7,6 +7,7 @@ from tokenizers import Tokenizer
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
+from patchword.core.seal.checking import check_file
 from patchword.core.sentence_transformers import encoder_folder
 from patchword.data.text.formats.text_io import read_utf8
 from patchword.data.text.tokenizers.merges_files import merged_pairs
@@ -31,6 +32,8 @@ def load_library(path: Path, casing: Casing | None = None) -> tuple[Tokenizer, d
         raise UserError(what, expected=_EXPECTED)
     if path.suffix not in (".json", ".txt", "") or path.name == "merges.txt":
         raise UserError(f"{path} is not a tokenizer", expected=f"a folder, {_EXPECTED}", got=path.name)
+    for file in (path, *(folder / name for name in (*_SETTINGS, "merges.txt"))):
+        check_file(file)
     settings = _settings(folder)
     names = names_of(settings)
     if path.name == "vocab.json":
