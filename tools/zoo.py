@@ -24,7 +24,7 @@ from torch import Tensor
 import patchword
 from patchword.core.errors import UserError
 from patchword.core.files import make_folder, read_json, write_json, write_text
-from patchword.core.safe_yaml import parse_yaml
+from patchword.core.formats.safe_yaml import parse_yaml
 from patchword.core.tensor_files import read_tensors, write_tensors
 from patchword.data.text.formats.vector_folder import WORDS as VECTOR_WORDS
 from patchword.data.text.formats.vector_folder import write_vector_folder

@@ -92,7 +92,7 @@ def console(least: int = 0, quiet: bool = False) -> "Console":
 
 
 def run_output(quiet: bool = False) -> "Console":
-    """Return the console of a training, which goes on when nobody reads its lines any more."""
+    """Return the console of a training, which goes on when its lines are no longer read."""
     import sys
     from typing import IO, cast
 

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from patchword.core.errors import UserError
 from patchword.core.files import parse_json, read_json
-from patchword.core.safe_yaml import parse_yaml
+from patchword.core.formats.safe_yaml import parse_yaml
 from patchword.recipes.schema.reading import read_recipe
 from patchword.weights import load, save
 from support.helpers import tiny, tiny_text

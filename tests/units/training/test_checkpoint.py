@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from patchword.core.errors import UserError
-from patchword.core.safetensors_bytes import chunks, size_of
+from patchword.core.formats.safetensors_bytes import chunks, size_of
 from patchword.training.checkpoint import checkpoint, manifest
 from patchword.training.checkpoint.checkpoint import Checkpoints
 
@@ -65,7 +65,7 @@ def test_a_file_is_what_safetensors_reads(tmp_path):
 
 
 def test_a_large_tensor_is_written_in_chunks(monkeypatch):
-    monkeypatch.setattr("patchword.core.safetensors_bytes._PIECE", 64)
+    monkeypatch.setattr("patchword.core.formats.safetensors_bytes._PIECE", 64)
     tensors = {"a": torch.randn(100)}
     parts = list(chunks(tensors))
     assert max(map(len, parts[1:])) == 64

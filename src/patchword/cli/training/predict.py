@@ -176,7 +176,7 @@ def _refuse_options(model: str, options: Mapping[str, object], kind: str) -> Non
 
 def reads_texts(model: str) -> bool:
     """Return whether a run or a saved model reads texts (else images)."""
-    from patchword.core.sentence_transformers import encoder_folder
+    from patchword.core.formats.sentence_transformers import encoder_folder
     from patchword.data.text.tokenizers.loading import NAMES
     from patchword.recipes.image.recipe import ImageDataRecipe
     from patchword.recipes.schema.reading import read_recipe

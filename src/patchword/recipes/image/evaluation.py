@@ -9,7 +9,7 @@ import torch
 
 from patchword.core.card import Card
 from patchword.core.device import pick_device
-from patchword.core.safe_yaml import parse_yaml
+from patchword.core.formats.safe_yaml import parse_yaml
 from patchword.data.image.batches import Batches
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images

@@ -8,7 +8,7 @@ from typing import Any
 
 from yaml import YAMLError
 
-from patchword.core.safe_yaml import parse_yaml
+from patchword.core.formats.safe_yaml import parse_yaml
 from patchword.recipes.run_folders.listing import run_folders
 
 # of several teachers, files or sources of word vectors in one field; a name may contain these characters, too

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from patchword.core.errors import UserError
-from patchword.core.safe_yaml import parse_yaml
+from patchword.core.formats.safe_yaml import parse_yaml
 from patchword.core.seal.checking import check_file
 from patchword.recipes.kinds import kind_named
 from patchword.recipes.schema.older_fields import with_current_names, with_older_hidden

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from patchword.core.disk_space import check_disk_space, is_full, write_error
 from patchword.core.files import flush, make_folder
-from patchword.core.safetensors_bytes import chunks, size_of
+from patchword.core.formats.safetensors_bytes import chunks, size_of
 from patchword.core.tensor_files import rename_older_tensors
 from patchword.training.checkpoint.manifest import MANIFEST, Digest, find_fault, manifest_of
 from patchword.training.checkpoint.origin import Origin, origin_of

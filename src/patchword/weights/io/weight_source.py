@@ -7,7 +7,7 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import parse_json, read_json
-from patchword.core.sentence_transformers import encoder_folder, modules_of
+from patchword.core.formats.sentence_transformers import encoder_folder, modules_of
 from patchword.core.tensor_files import PICKLES, Tensors, read_tensors, refuse_pickle, rename_older_tensors
 from patchword.weights.io.safety_checks import refuse_code
 from patchword.weights.names import layouts

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from patchword.core.errors import UserError
-from patchword.core.safe_yaml import parse_yaml
+from patchword.core.formats.safe_yaml import parse_yaml
 from patchword.data.detection.formats.values import (
     CLASS_FILES,
     class_file,

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from patchword.core.errors import UserError
-from patchword.core.safe_yaml import parse_yaml
+from patchword.core.formats.safe_yaml import parse_yaml
 from patchword.data.detection.formats.values import image_named, text_lines
 from patchword.data.faults import report_fault
 from patchword.data.image.sources import IMAGE_SUFFIXES

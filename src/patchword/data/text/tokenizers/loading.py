@@ -7,8 +7,8 @@ from tokenizers import Tokenizer
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
+from patchword.core.formats.sentence_transformers import encoder_folder
 from patchword.core.seal.checking import check_file
-from patchword.core.sentence_transformers import encoder_folder
 from patchword.data.text.formats.text_io import read_utf8
 from patchword.data.text.tokenizers.merges_files import merged_pairs
 from patchword.data.text.tokenizers.special_tokens import names_of

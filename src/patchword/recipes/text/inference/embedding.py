@@ -12,7 +12,7 @@ from torch import Tensor
 
 from patchword.core.errors import UserError
 from patchword.core.files import read_json
-from patchword.core.sentence_transformers import encoder_folder
+from patchword.core.formats.sentence_transformers import encoder_folder
 from patchword.data.text.batching.assembly import Limit, sentences
 from patchword.data.text.batching.batches import TextBatch
 from patchword.fusion.rules import fuse_on_gpu
