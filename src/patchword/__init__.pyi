@@ -758,6 +758,8 @@ def create(
     attention_dropout: float = ...,
     segments: int = ...,
     embedding: int = ...,
+    groups: int = ...,
+    blocks_per_group: int = ...,
     mlp_ratio: float = ...,
 ) -> TextModel: ...
 @overload

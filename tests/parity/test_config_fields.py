@@ -238,3 +238,19 @@ def test_two_matrices_of_a_mobilebert_are_refused(tmp_path):
     saved(tmp_path, "MobileBert", "ForMaskedLM", tie_word_embeddings=False, embedding_size=5, intra_bottleneck_size=6)
     with pytest.raises(UserError, match="tie_word_embeddings"):
         patchword.load(tmp_path)
+
+
+@pytest.mark.parametrize(("groups", "blocks"), [(2, 1), (1, 2), (2, 3), (3, 2)])
+@pytest.mark.parametrize("head", ["ForMaskedLM", "ForTokenClassification"])
+def test_an_albert_with_groups_is_read_and_written(tmp_path, head, groups, blocks):
+    options = {"num_hidden_groups": groups, "inner_group_num": blocks, "num_hidden_layers": 5}
+    model = saved(tmp_path / "theirs", "Albert", head, **options)
+    assert compare(model, tmp_path / "theirs") < 1e-5
+    ours = patchword.load(tmp_path / "theirs")
+    assert len(ours.encoder.blocks) == groups * blocks
+    patchword.save(ours, tmp_path / "back", layout="huggingface")
+    again = getattr(transformers, f"Albert{head}").from_pretrained(tmp_path / "back").eval()
+    ours.encoder.order = ours.encoder.order[::-1]  # a mutation
+    with torch.no_grad():
+        assert difference(again(ids()).logits, model(ids()).logits) < 1e-5
+        assert difference(ours(ids()), model(ids()).logits) > 1e-3

@@ -36,6 +36,8 @@ FIELD_MEANINGS = {
     "stems": "kernel, stride and padding of the convolution before each stage (CvT)",
     "squeeze_excite": "whether a block weighs its channels (RegNetY) or not (RegNetX)",
     "block": "kind of residual block (ResNet), or tokens per block of the attention (Big Bird)",
+    "groups": "groups of layers, each with weights of its own that its layers share",
+    "blocks_per_group": "blocks that run in sequence as one layer of a group",
     "group": "channels per group of the 3 x 3 convolutions",
     # attention
     "attention": "how the decoder scores the source words; none is without attention",

@@ -2,6 +2,9 @@
 
 Word, position and segment embeddings have 128 channels and are projected to the width after their norm; one block runs
 `depth` times; the second pretraining objective is the order of two sentences.
+
+groups > 1 is the paper's section 4.5: the depth is divided into groups of layers, each with weights of its own; a layer
+is then a sequence of `blocks_per_group` blocks.
 """
 
 from dataclasses import dataclass
@@ -26,6 +29,8 @@ class AlbertConfig(BertConfig):
     activation: ActivationName = "gelu-tanh"
     dropout: Probability = 0.0  # as in version 2 of the weights
     attention_dropout: Probability = 0.0
+    groups: PositiveInt = 1  # of layers that share their weights
+    blocks_per_group: PositiveInt = 1  # with weights of their own, run in sequence as one layer
 
 
 def build(c: AlbertConfig) -> TextModel:
@@ -39,8 +44,20 @@ def build(c: AlbertConfig) -> TextModel:
         dropout=c.dropout,
         widen=nn.Linear(c.embedding, c.width),
     )
-    encoder = Encoder([block(c)], order=[0] * c.depth)
+    encoder = Encoder((block(c) for _ in range(c.groups * c.blocks_per_group)), order=order(c))
     return assembled(embedding, encoder, text_head(c, lambda: words(c, c.embedding), dropout=c.dropout))
+
+
+def order(c: AlbertConfig) -> list[int]:
+    """Return the indices of the blocks in the order in which they run.
+
+    >>> order(AlbertConfig(depth=4, groups=2))
+    [0, 0, 1, 1]
+    >>> order(AlbertConfig(depth=2, groups=1, blocks_per_group=2))
+    [0, 1, 0, 1]
+    """
+    groups = [int(layer / (c.depth / c.groups)) for layer in range(c.depth)]  # rounds as transformers does
+    return [group * c.blocks_per_group + block for group in groups for block in range(c.blocks_per_group)]
 
 
 FAMILY = Family(

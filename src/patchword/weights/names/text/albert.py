@@ -1,9 +1,47 @@
 """The names of ALBERT in Hugging Face's files."""
 
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from patchword.core.card import Card
+from patchword.weights.names.name_table import Layout, Row
 from patchword.weights.names.text.bert_parts import EMBEDDING_ROWS
 from patchword.weights.names.text.huggingface_text import FIELDS, SIZES, Head, TextNames
+from patchword.weights.names.text.tied import TiedLayout
 
 _OURS, _THEIRS = "encoder.blocks.0.", "encoder.albert_layer_groups.0.albert_layers.0."
+
+
+class GroupedLayout(TiedLayout):
+    """The rows of the first block, repeated for each block of each group."""
+
+    def for_config(self, config: Mapping[str, Any]) -> Layout:
+        found = super().for_config(config)
+        return _repeated(found, config.get("num_hidden_groups", 1), config.get("inner_group_num", 1))
+
+    def writing(self, card: Card) -> Layout:
+        found = super().writing(card)
+        return _repeated(found, card.config.get("groups", 1), card.config.get("blocks_per_group", 1))
+
+
+def _repeated(layout: Layout, groups: int, blocks: int) -> Layout:
+    first = [row for row in layout.table if row.ours.startswith(_OURS)]
+    every = [_row(row, group, block, blocks) for row in first for group in range(groups) for block in range(blocks)]
+    return replace(layout, table=(*(row for row in layout.table if row not in first), *every))
+
+
+def _row(row: Row, group: int, block: int, blocks: int) -> Row:
+    """Return the row of this block of this group."""
+    there = f"encoder.albert_layer_groups.{group}.albert_layers.{block}."
+    theirs = tuple(name.replace(_THEIRS, there) for name in row.theirs)
+    return replace(row, ours=row.ours.replace(_OURS, f"encoder.blocks.{group * blocks + block}."), theirs=theirs)
+
+
+def _grouped(layout: Layout) -> Layout:
+    parts: dict[str, Any] = {part.name: getattr(layout, part.name) for part in fields(layout)}
+    return GroupedLayout(**parts)
+
 
 NAMES = TextNames(
     "albert",
@@ -49,17 +87,16 @@ NAMES = TextNames(
     duplicates=("predictions.decoder.weight", "predictions.decoder.bias"),
     pooler="pooler",
     activation=("hidden_act", "gelu_new"),
-    fields={**FIELDS, "embedding": "embedding_size"},
+    fields={
+        **FIELDS,
+        **{"embedding": "embedding_size", "groups": "num_hidden_groups", "blocks_per_group": "inner_group_num"},
+    },
     sizes={
         **SIZES,
         "embedding.words.weight": ("vocabulary", "embedding"),
         "embedding.widen.weight": ("width",),
     },
-    expected={
-        "num_hidden_groups": (1, 1),
-        "inner_group_num": (1, 1),
-        "position_embedding_type": ("absolute", "absolute"),
-    },
+    expected={"position_embedding_type": ("absolute", "absolute")},
     counts_blocks=False,
 )
-LAYOUTS = NAMES.layouts()
+LAYOUTS = tuple(_grouped(layout) for layout in NAMES.layouts())
