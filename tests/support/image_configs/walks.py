@@ -42,6 +42,16 @@ _SWIN = {
 
 _CVT = {"embed_dim": [16, 32, 32], "depth": [1, 2, 3], "num_heads": [2, 2, 4]}
 
+_PVT = {
+    "image_size": 32,
+    "num_encoder_blocks": 2,
+    "hidden_sizes": [16, 32],
+    "depths": [2, 2],
+    "num_attention_heads": [2, 4],
+    "mlp_ratios": [4, 2],
+    "sequence_reduction_ratios": [4, 1],
+}
+
 WALKS = (
     Walk("ViT", _VIT, _VIT_CHANGES, _VIT_REFUSED),
     Walk("DeiT", _VIT, _VIT_CHANGES, _VIT_REFUSED),
@@ -152,5 +162,30 @@ WALKS = (
             "padding_kv": ([0, 1, 1],),
         },
         reading={"activation": "gelu"},
+    ),
+    Walk(
+        "Pvt",
+        _PVT,
+        {
+            "image_size": (64,),
+            "num_channels": (1,),
+            "num_encoder_blocks": (),  # the last norm has the last width of hidden_sizes
+            "depths": ([1, 3],),
+            "sequence_reduction_ratios": ([2, 1], [1, 1]),
+            "hidden_sizes": ([32, 16],),
+            "patch_sizes": ([4, 4],),
+            "strides": ([2, 2], [4, 1], [3, 2]),
+            "num_attention_heads": ([4, 8],),
+            "mlp_ratios": ([2, 3],),
+            "hidden_act": ("relu", "gelu_new", "quick_gelu", "tanh"),
+            "hidden_dropout_prob": (0.1,),
+            "attention_probs_dropout_prob": (0.1,),
+            "initializer_range": (0.5,),
+            "drop_path_rate": (0.3,),
+            "layer_norm_eps": (1e-5, 0.1),
+            "qkv_bias": (False,),
+            "num_labels": (3,),
+        },
+        {"patch_sizes": ([4, 4],), "strides": ([2, 2], [4, 1], [3, 2]), "hidden_act": ("tanh",)},
     ),
 )

@@ -1,8 +1,9 @@
 """PVT (Wang et al., 2021): a pyramid in which every token attends to a spatially reduced map.
 
-The norms differ, as in the authors' code: 1e-6 in the blocks and at the end, 1e-5 after a patch embedding and after a
-reduction. Sides that are not a multiple of a patch or of a reduction are padded (the authors' convolutions drop the
-rest). A position table is compared with the grid of its own stage (theirs with the first stage's, which fails at 448).
+The norms differ, as in the authors' code: 1e-6 in the blocks and at the end (norm_eps), 1e-5 after a patch embedding
+and after a reduction (stem_eps). Sides that are not a multiple of a patch or of a reduction are padded (the authors'
+convolutions drop the rest). A position table is compared with the grid of its own stage (theirs with the first
+stage's, which fails at 448).
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from patchword.layers import (
     Stage,
 )
 from patchword.models.registry import Family, Variant
-from patchword.models.vision.config import IMAGENET, PerStage
+from patchword.models.vision.config import ACTIVATIONS, IMAGENET, ImageActivation, PerStage
 from patchword.models.vision.pyramid import PyramidConfig, StageInput, attention_block, build_pyramid
 
 
@@ -42,6 +43,9 @@ class PvtConfig(PyramidConfig):
     reductions: PerStage = (8, 4, 2, 1)  # side of the patches that become one key
     position: Literal["none", "learned", "sinusoidal", "conditional", "fourier", "floater"] = "learned"
     norm_eps: PositiveFloat = 1e-6
+    stem_eps: PositiveFloat = 1e-5  # of the norms after a patch embedding and after a reduction
+    activation: ImageActivation = "gelu"
+    qkv_bias: bool = True  # of queries, keys and values
 
 
 # The authors resize their tables with a bilinear filter, the other families with a bicubic one.
@@ -57,7 +61,7 @@ def build(c: PvtConfig, position: ImagePosition | None = None) -> Pyramid:
 def _stage(c: PvtConfig, s: StageInput) -> Stage:
     """Every stage has positions of its own; the last one adds [CLS]."""
     prefix = Prefix(1, s.width) if s.is_last else None
-    stem = NormedStem(PatchEmbed(s.channels, s.width, 2 if s.index else c.patch))
+    stem = NormedStem(PatchEmbed(s.channels, s.width, 2 if s.index else c.patch), c.stem_eps)
     blocks = [_block(c, s, rate) for rate in s.drop_path]
     positions = s.position.on_tokens(s.width, replace(s.grid(stem), prefix=1 if prefix else 0))
     return Stage(stem, Encoder(blocks), prefix=prefix, positions=positions, dropout=c.dropout)
@@ -65,9 +69,13 @@ def _stage(c: PvtConfig, s: StageInput) -> Stage:
 
 def _block(c: PvtConfig, s: StageInput, drop_path: float) -> Block:
     width, reduction = s.width, c.reductions[s.index]
-    projection = ReducedProjection(width, reduction) if reduction > 1 else LinearProjection(width)
+    projection = (
+        ReducedProjection(width, reduction, c.stem_eps, c.qkv_bias)
+        if reduction > 1
+        else LinearProjection(width, c.qkv_bias)
+    )
     attention = Attention(width, s.heads, projection=projection, dropout=c.attention_dropout)
-    feed_forward = FeedForward(width, c.mlp_ratios[s.index] * width, dropout=c.dropout)
+    feed_forward = FeedForward(width, c.mlp_ratios[s.index] * width, ACTIVATIONS[c.activation](), c.dropout)
     return attention_block(c, s, attention, feed_forward, drop_path)
 
 

@@ -1,7 +1,8 @@
 """The names of PVT: the authors' and Hugging Face's.
 
-transformers uses the norm epsilon 1e-6 everywhere; the authors use 1e-5 after patch embeddings and reductions, so the
-outputs differ in the fifth digit. The weights are the same; we use the authors' epsilons.
+transformers has one norm epsilon; the authors use 1e-5 after patch embeddings and reductions and 1e-6 elsewhere, so the
+outputs of the same weights differ in the fifth digit. A folder of transformers is read as transformers computes it; one
+that we write states the second epsilon, which transformers ignores.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.vision.activations import activation_name, read_activation
 from patchword.weights.names.vision.pyramids import (
     STAGES,
     authors_config,
@@ -123,7 +125,11 @@ _IN_HUGGINGFACE = {
     "dropout": "hidden_dropout_prob",
     "attention_dropout": "attention_probs_dropout_prob",
     "norm_eps": "layer_norm_eps",
+    "qkv_bias": "qkv_bias",
 }
+
+
+_STEM_EPS = "embedding_norm_eps"  # our field in their config
 
 
 def _write_authors(card: Card) -> dict[str, Any]:
@@ -135,16 +141,23 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
     _check(card, "transformers' PVT")
     stages = len(card.config["depths"])
     patches = [card.config["patch"], *[2] * (stages - 1)]
-    fixed = {"num_encoder_blocks": stages, "patch_sizes": patches, "strides": patches, "hidden_act": "gelu"}
-    fields = {**write_fields(card, _IN_HUGGINGFACE), **fixed, "qkv_bias": True, "num_labels": card.config["classes"]}
+    fixed = {"num_encoder_blocks": stages, "patch_sizes": patches, "strides": patches}
+    fixed |= {"hidden_act": activation_name(card.config["activation"]), _STEM_EPS: card.config["stem_eps"]}
+    fields = {**write_fields(card, _IN_HUGGINGFACE), **fixed, "num_labels": card.config["classes"]}
     return huggingface_config(card, "PvtForImageClassification", "pvt", fields)
 
 
 def _read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
     """Read Hugging Face's config. Lists may be longer than the number of stages; the heads have a default."""
-    require("PVT", config, {"hidden_act": ("gelu", "gelu"), "qkv_bias": (True, True)})
     stages = config.get("num_encoder_blocks", 4)
-    values = {"heads": (1, 2, 5, 8), **read_fields(config, _IN_HUGGINGFACE)}
+    patches = [4, *[2] * (stages - 1)]
+    kernels, strides = (list(config.get(field, patches))[:stages] for field in ("strides", "patch_sizes"))
+    require(
+        "PVT", {"patch_sizes": strides, "strides": kernels}, dict.fromkeys(("patch_sizes", "strides"), (0, patches))
+    )
+    values = {"heads": (1, 2, 5, 8), "norm_eps": 1e-6, **read_fields(config, _IN_HUGGINGFACE)}
+    values["stem_eps"] = config.get(_STEM_EPS, values["norm_eps"])
+    values["activation"] = read_activation("PVT", config)
     return {field: value[:stages] if isinstance(value, tuple) else value for field, value in values.items()}
 
 
@@ -168,7 +181,7 @@ LAYOUTS = (
         distinct=("patch_embed1.proj.weight", "pos_embed1", "block1.0.attn.q.weight"),
         read_config=reads_arguments(_FIELDS),
         write_config=_write_authors,
-        needs={"position": "learned", "norm_eps": 1e-6},
+        needs={"position": "learned", "norm_eps": 1e-6, "stem_eps": 1e-5, "activation": "gelu", "qkv_bias": True},
     ),
     _layout(
         "huggingface",
