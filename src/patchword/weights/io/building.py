@@ -1,6 +1,6 @@
 """Build models, detectors and segmenters from weights that have been read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -44,7 +44,7 @@ def build_model(source: WeightSource, card: Card, overrides: Mapping[str, Config
     if changed or _lacks_head(fitted, new, classes_given="classes" in overrides):
         card = replace(card, labels=() if changed else card.labels)
         check_encoder(fitted, new, path, source.unknown)
-        fitted = _new_head(fitted, card, wanted)
+        fitted = _new_head(fitted, card, wanted, source.layout.created)
     fitted = {name: tensor for name, tensor in fitted.items() if name not in SPARE or name in new.state_dict()}
     if any(name.endswith(MARK) for name in fitted):
         fitted = without_ranges(fitted) if changed else fitted  # a new head has no ranges yet
@@ -144,10 +144,11 @@ def _lacks_head(tensors: Tensors, model: Model, classes_given: bool) -> bool:
     return True
 
 
-def _new_head(tensors: Tensors, card: Card, wanted: Mapping[str, Any]) -> Tensors:
-    """Keep the encoder and the parts of the head that the new one shares; initialise the rest."""
+def _new_head(tensors: Tensors, card: Card, wanted: Mapping[str, Any], created: Sequence[str]) -> Tensors:
+    """Keep the encoder and the parts of the head that the new one shares; initialise the rest, and `created`."""
     fresh = REGISTRY.create(card.model, **wanted).state_dict()
-    encoder = {name: tensor for name, tensor in tensors.items() if not name.startswith(TASK)}
+    encoder = {name: fresh[name] for name in created if name not in tensors}
+    encoder |= {name: tensor for name, tensor in tensors.items() if not name.startswith(TASK)}
     same_task = wanted.get("head") == card.config.get("head")
     for name in (name for name in fresh if name.startswith(TASK)):
         kept = tensors.get(name) if same_task or not name.startswith("head.linear.") else None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -60,6 +60,7 @@ class Layout:
     file: str = "model.safetensors"  # where the tensors are written
     unstated: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda config: {}  # our field -> why it is a choice
     check: Callable[[Card], None] = lambda card: None  # raises an error for a card that this library computes otherwise
+    created: tuple[str, ...] = ()  # our tensors besides the head that these files do not have; newly initialized
     model_types: tuple[str, ...] = ()  # allowed `model_type` values of config.json; empty: not checked
 
     def fits(self, names: Container[str], model_type: str | None = None) -> bool:
@@ -111,6 +112,31 @@ class Layout:
             if match and (not row.beside or _fill(row.beside[0], match) in names):
                 return row, match
         raise UserError(f"{self.library} has no name for {name}", hint='use layout="patchword"')
+
+
+def encoder_alone(layout: Layout, root: str, created: tuple[str, ...] = ()) -> Layout:
+    """Return the layout of a file of the encoder without its head, whose names lack the prefix `root`.
+
+    The encoders of two families may have the same names; the model type of config.json, "swin" of the root "swin.",
+    tells them apart.
+    """
+
+    def bare(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name.removeprefix(root) for name in names)
+
+    inner = [row for row in layout.table if all(name.startswith(root) for name in row.theirs)]
+    table = tuple(
+        replace(row, theirs=bare(row.theirs), beside=row.beside and (row.beside[0], row.beside[1].removeprefix(root)))
+        for row in inner
+    )
+    return replace(
+        layout,
+        table=table,
+        distinct=bare(layout.distinct),
+        dropped=bare(layout.dropped),
+        created=created,
+        model_types=(root.removesuffix("."),),
+    )
 
 
 def rows(*pairs: tuple[str, str | tuple[str, ...]]) -> tuple[Row, ...]:

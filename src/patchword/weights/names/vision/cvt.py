@@ -23,7 +23,7 @@ from patchword.weights.names.configs import (
     require,
     timm_config,
 )
-from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
 from patchword.weights.names.vision.pyramids import STAGES, block_rows, pyramid_sizes
 
 
@@ -224,7 +224,7 @@ def _write_authors(card: Card) -> dict[str, Any]:
 _layout = partial(Layout, family="cvt", sizes=sizes)
 _NEEDS = {"position": "none", "norm_eps": 1e-5}
 
-LAYOUTS = (
+_HEADED = (
     _layout(
         "authors",
         table=_authors_rows(),
@@ -241,5 +241,14 @@ LAYOUTS = (
         write_config=_write_huggingface,
         unstated=_unstated,
         needs=_NEEDS,
+    ),
+)
+
+LAYOUTS = (
+    *_HEADED,
+    *(
+        encoder_alone(layout, "cvt.", created=("norm.weight", "norm.bias"))
+        for layout in _HEADED
+        if layout.library == "huggingface"
     ),
 )

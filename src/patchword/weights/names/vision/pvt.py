@@ -13,7 +13,7 @@ from typing import Any
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.weights.names.configs import huggingface_config, require
-from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
 from patchword.weights.names.vision.activations import activation_name, read_activation
 from patchword.weights.names.vision.pyramids import (
     STAGES,
@@ -174,7 +174,7 @@ def _check(card: Card, title: str) -> None:
 
 _layout = partial(Layout, family="pvt", sizes=sizes)
 
-LAYOUTS = (
+_HEADED = (
     _layout(
         "authors",
         table=_authors_rows(),
@@ -191,4 +191,9 @@ LAYOUTS = (
         write_config=_write_huggingface,
         needs={"position": "learned", "patch": 4},
     ),
+)
+
+LAYOUTS = (
+    *_HEADED,
+    *(encoder_alone(layout, "pvt.") for layout in _HEADED if layout.library == "huggingface"),
 )

@@ -6,7 +6,7 @@ from typing import Any
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.weights.names.configs import read_huggingface_image, read_timm_image, require, timm_config
-from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
 from patchword.weights.names.vision.convolutions import (
     PLACES,
     STAGES,
@@ -129,4 +129,9 @@ def _layouts(squeezes: bool) -> tuple[Layout, Layout]:
     )
 
 
-LAYOUTS = (*_layouts(squeezes=True), *_layouts(squeezes=False))
+_HEADED = (*_layouts(squeezes=True), *_layouts(squeezes=False))
+
+LAYOUTS = (
+    *_HEADED,
+    *(encoder_alone(layout, "regnet.") for layout in _HEADED if layout.library == "huggingface"),
+)

@@ -8,7 +8,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.models.vision.resnet import doubled_widths
 from patchword.weights.names.configs import read_huggingface_image, read_timm_image, require, timm_config
-from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
 from patchword.weights.names.vision.convolutions import (
     PLACES,
     STAGES,
@@ -85,7 +85,7 @@ def write_huggingface_config(card: Card) -> dict[str, Any]:
     return write_huggingface(card, "ResNet", stem=stem, widths=widths, downsample_in_first_stage=False, **others)
 
 
-LAYOUTS = (
+_HEADED = (
     Layout(
         "timm",
         "resnet",
@@ -106,4 +106,9 @@ LAYOUTS = (
         write_config=write_huggingface_config,
         needs={"patch": 4},
     ),
+)
+
+LAYOUTS = (
+    *_HEADED,
+    *(encoder_alone(layout, "resnet.") for layout in _HEADED if layout.library == "huggingface"),
 )

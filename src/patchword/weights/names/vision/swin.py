@@ -13,7 +13,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.weights.names.configs import huggingface_config, one_or_two, timm_config
-from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
 from patchword.weights.names.vision.activations import activation_name, read_activation
 from patchword.weights.names.vision.pyramids import (
     STAGES,
@@ -228,7 +228,7 @@ _huggingface = partial(
 _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
 
 # The authors' merges are in stages 0, 1, 2, timm's in 1, 2, 3, so the authors' layout comes first.
-LAYOUTS = (
+_HEADED = (
     _official(
         "authors",
         check=_check_reading,
@@ -253,4 +253,9 @@ LAYOUTS = (
         table=huggingface_rows(IN_MEMORY),
         distinct=("swin.encoder.layers.0.blocks.0.attention.q_proj.weight",),
     ),
+)
+
+LAYOUTS = (
+    *_HEADED,
+    *(encoder_alone(layout, "swin.") for layout in _HEADED if layout.library == "huggingface"),
 )
