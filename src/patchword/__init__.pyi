@@ -479,6 +479,9 @@ def create(
     widths: tuple[int, ...] = ...,
     mlp_ratios: tuple[int, ...] = ...,
     reductions: tuple[int, ...] = ...,
+    stem_eps: float = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
+    qkv_bias: bool = ...,
 ) -> Pyramid: ...
 @overload
 def create(
@@ -502,6 +505,9 @@ def create(
     widths: tuple[int, ...] = ...,
     mlp_ratios: tuple[int, ...] = ...,
     reductions: tuple[int, ...] = ...,
+    stem_eps: float = ...,
+    activation: Literal["gelu", "gelu-tanh", "quick-gelu", "relu", "silu"] = ...,
+    qkv_bias: bool = ...,
 ) -> Backbone: ...
 @overload
 def create(
