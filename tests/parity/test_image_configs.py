@@ -3,8 +3,13 @@
 There is no third outcome. The first value of each field is compared in every run, the others in the slow ones.
 """
 
+import json
+
 import pytest
 
+import patchword
+from patchword.core.errors import UserError
+from support.helpers import difference, pixels, tiny
 from support.image_configs.walk import outcome
 from support.image_configs.walks import WALKS
 
@@ -43,3 +48,20 @@ def test_a_field_that_was_not_read_would_be_found(kind, name, value, tmp_path):
     """A mutation: the config says what the base has, the weights are those of the changed model."""
     walk = next(walk for walk in WALKS if walk.kind == kind)
     assert outcome(walk, name, value, tmp_path, hidden=True).startswith("wrong by")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("global_pool", "avg"), ("class_token", False), ("init_values", 1e-5), ("norm_layer", "rms")]
+)
+def test_an_argument_of_timm_that_changes_the_function_is_refused(name, value, tmp_path):
+    model = tiny()
+    path = patchword.save(model, tmp_path, layout="timm") / "config.json"
+    config = json.loads(path.read_text())
+    for argument, given in (("drop_path_rate", 0.1), ("qk_norm", False), (name, value)):
+        config["model_args"][argument] = given
+        path.write_text(json.dumps(config))
+        if argument == name:
+            with pytest.raises(UserError, match=f"got {name} {value}"):
+                patchword.load(tmp_path)
+        else:
+            assert difference(patchword.load(tmp_path)(pixels(2, 3, 32, 32)), model(pixels(2, 3, 32, 32))) < 1e-6

@@ -13,6 +13,7 @@ from patchword.weights.names.configs import (
     one_or_two,
     ratio,
     read_huggingface_image,
+    refuse_arguments,
     require,
     timm_config,
 )
@@ -145,8 +146,12 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
     return huggingface_config(card, "ViTForImageClassification", "vit", widths)
 
 
+_TIMM_FIXED = {"class_token": True, "global_pool": "token", "pre_norm": False, "qk_norm": False, "reg_tokens": 0}
+
+
 def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
     arguments = config.get("model_args") or {}
+    refuse_arguments("ViT", arguments, {*_FROM_TIMM, "mlp_ratio", "act_layer"}, _TIMM_FIXED)
     values = {ours: arguments[theirs] for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
     values |= {"image": one_or_two(values["image"])} if "image" in values else {}
     values |= {"patch": one_or_two(values["patch"])} if "patch" in values else {}
