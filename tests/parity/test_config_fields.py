@@ -52,6 +52,19 @@ def test_positions_start_after_the_padding_id(tmp_path, kind, padding):
         assert difference(again(ids(padding)).logits, model(ids(padding)).logits) < 1e-5
 
 
+@pytest.mark.parametrize("kind", ["Roberta", "XLMRoberta"])
+@torch.no_grad()
+def test_padding_on_the_left_is_skipped(tmp_path, kind):
+    model = saved(tmp_path, kind, "ForTokenClassification", pad_token_id=1, num_labels=4)
+    mask = torch.arange(9) >= torch.tensor([[0], [4], [7]])
+    text = Text(torch.randint(2, 41, mask.shape).where(mask, 1), mask=mask)
+    expected = model(text.ids, attention_mask=mask.long()).logits[mask]
+    ours = patchword.load(tmp_path)
+    assert difference(ours(text)[mask], expected) < 1e-5
+    from_the_edge = text._replace(positions=torch.arange(9).expand(mask.shape))
+    assert difference(ours(from_the_edge)[mask], expected) > 1e-3
+
+
 def test_a_roberta_without_padding_id_is_refused(tmp_path):
     saved(tmp_path, "Roberta", "ForMaskedLM")
     config = (tmp_path / "config.json").read_text()

@@ -206,8 +206,8 @@ def test_a_swapped_head_of_the_one_block_of_albert_is_found(tmp_path):
     assert first_drift(our_states(model, text), their_states(theirs, "albert", "words", text)) == "block 0"
 
 
-def _positions_from_zero(model: Any) -> None:
-    model.embedding.first = 0
+def _positions_one_early(model: Any) -> None:
+    model.embedding.first -= 1
 
 
 def _no_languages(model: Any) -> None:
@@ -224,7 +224,7 @@ def _gelu(model: Any) -> None:
 
 
 MUTATIONS: list[tuple[str, str, Callable[[Any], None], str]] = [
-    ("roberta", "words", _positions_from_zero, "embedding"),
+    ("roberta", "words", _positions_one_early, "embedding"),
     ("xlm", "words", _no_languages, "embedding"),
     ("distilbert", "classes", _tanh, "answer"),
     ("albert", "words", _gelu, "block 0"),

@@ -59,7 +59,7 @@ class TextEmbedding(nn.Module):
         """(batch, tokens) -> (batch, tokens, width)"""
         words = self.words(text.ids)
         embedded = words if self.gather is None else self.gather(words, text)
-        embedded = embedded + self.positions(self._places(text) + self.first).to(embedded.dtype)
+        embedded = embedded + self.positions(self.token_positions(text) + self.first).to(embedded.dtype)
         if self.segments is not None:
             same = text.segments is None or self.segments.num_embeddings == 1
             embedded = embedded + self.segments(torch.zeros_like(text.ids[:1, :1]) if same else text.segments)
@@ -67,8 +67,8 @@ class TextEmbedding(nn.Module):
             embedded = embedded + self.languages(text.languages)
         return cast(Tensor, self.widen(self.dropout(self.norm(embedded))))
 
-    def _places(self, text: Text) -> Tensor:
-        """Return the position of each token in its text."""
+    def token_positions(self, text: Text) -> Tensor:
+        """Return the position of each token in its text, (tokens) or (batch, tokens)."""
         if text.positions is not None:
             return text.positions
         longest = text.ids.shape[1] if text.packed is None else text.packed.max_seqlen
