@@ -10,10 +10,16 @@ from patchword.core.seal.checking import check_file
 DATA, MACHINE, EVALUATION = "data.json", "machine.json", "evaluation.json"
 
 _NUMBER, _TEXT, _OBJECT = "a number", "a text", "an object"
-_KINDS: dict[str, type | tuple[type, ...]] = {_NUMBER: (int, float), _TEXT: str, _OBJECT: dict}
+_PER_CLASS = "a number, or one per class"
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    _NUMBER: (int, float),
+    _TEXT: str,
+    _OBJECT: dict,
+    _PER_CLASS: (int, float, dict),
+}
 _FIELDS = {  # those that are read; the others are only shown
     DATA: {"name": _TEXT, "samples": _NUMBER, "class_counts": _OBJECT, "skipped": _OBJECT},
-    EVALUATION: {"metric": _TEXT, "part": _TEXT, "examples": _NUMBER, "accuracy": _NUMBER, "loss": _NUMBER},
+    EVALUATION: {"metric": _TEXT, "part": _TEXT, "examples": _NUMBER, "accuracy": _PER_CLASS, "loss": _NUMBER},
 }
 
 

@@ -88,3 +88,8 @@ def test_a_temporary_file_of_ones_own_stays(run):
     assert train(RECIPE, run, silent(), resume=True)
     assert (run / ".mine.tmp").is_file()
     assert not (run / ".config.json.4000000.tmp").exists()
+
+
+def test_a_segmenter_has_an_accuracy_per_class(tmp_path):
+    (tmp_path / "evaluation.json").write_text('{"metric": "mean_iou", "accuracy": {"Coat": 0.5}}')
+    assert read_record(tmp_path, "evaluation.json")["accuracy"] == {"Coat": 0.5}
