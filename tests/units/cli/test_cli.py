@@ -32,6 +32,7 @@ from support.material import (
     QUICK,
     everything_below,
     idx_bytes,
+    sealed,
     settings,
     without_sets,
     write_classes,
@@ -189,6 +190,7 @@ def test_a_checkpoint_of_another_shape(refused, mine):
     tensors = load_file(mine / "model.safetensors")
     tensors["head.linear.weight"] = tensors["head.linear.weight"][:, :-1].contiguous()
     save_file(tensors, mine / "model.safetensors")
+    sealed(mine)
     for words in (["evaluate", mine], ["predict", mine, write_picture(Path("a.png"))], ["cost", mine]):
         output = refused(*words)
         assert "does not fit 'vit-exercise': 1 tensors differ" in output
@@ -199,6 +201,7 @@ def test_a_checkpoint_of_another_shape(refused, mine):
 def test_a_pickle(refused, mine, name):
     (mine / "model.safetensors").unlink()
     (mine / name).write_bytes(pickle.dumps({"weight": [1.0]}))
+    sealed(mine)
     output = refused("cost", mine / name)
     assert f"{name} is a pickle, which can run any code when it is opened" in output
     assert "convert it once" in output
@@ -684,7 +687,7 @@ def test_a_run_on_own_pictures_is_evaluated_from_anywhere(command, monkeypatch):
 
 def test_a_run_is_not_resumed_with_other_pictures(command):
     write_classes(Path("pets"), ("cat", "dog"), count=12)
-    words = [*train_words("data=pets", "batch_size=8"), "--name", "pets", "--resume"]
+    words = [*train_words("data=pets", "batch_size=8", "keep_checkpoints=true"), "--name", "pets", "--resume"]
     assert command(*words)[0] == 0
     Path("runs/pets/finished.json").unlink()  # as if it was stopped while the test images were evaluated
     write_classes(Path("pets"), ("cat", "dog"), count=15)

@@ -10,7 +10,7 @@ from patchword.cli.run_folders.runs import sorted_runs
 from patchword.core.errors import UserError
 from patchword.recipes.run_folders.listing import RunSummary
 from patchword.training.lock.lock import exclusive
-from support.material import copied_run
+from support.material import copied_run, sealed
 from support.pages import Page
 
 
@@ -29,6 +29,7 @@ def runs(trained) -> Path:
 
 def test_the_list(command, runs):
     (runs / "second/recipe.yaml").write_text("kind: [")
+    sealed(runs / "second")
     code, output, complaint = command("runs")
     assert (code, complaint) == (0, "")
     lines = output.splitlines()

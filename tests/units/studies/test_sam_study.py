@@ -23,7 +23,7 @@ from patchword.studies import STUDIES
 from patchword.studies.sam import MODELS, in_words, sharpness_aware
 from patchword.studies.seeds import study_over_seeds
 from patchword.studies.study import Result, Study, results
-from support.material import TINY_MODEL
+from support.material import TINY_MODEL, sealed
 
 EIGENVALUE = LeadingEigenvalue(
     SampleOptions(samples=32), SharpnessOptions(eigenvalues=1, products=3, probes=2, steps=1)
@@ -134,6 +134,7 @@ def test_what_is_missing_or_of_other_weights_is_measured_again(trained: Path):
     (trained / "vit-sam" / "robustness.json").unlink()
     weights = trained / "vit" / "model.safetensors"
     save_file({name: tensor * 0.5 for name, tensor in load_file(weights).items()}, weights)
+    sealed(weights.parent)
     assert "leading_eigenvalue" not in results(small(), trained)[0].measures
     again = train(trained.parent, "--resume")
     assert (again.exit_code, again.output.count("measuring the leading")) == (0, 1)

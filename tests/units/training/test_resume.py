@@ -21,6 +21,7 @@ from patchword.recipes.run import Run
 from patchword.recipes.train import train
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.checkpoint.manifest import Digest, manifest_of
+from patchword.training.checkpoint.origin import origin_of
 from patchword.training.lock.lock import exclusive
 from patchword.training.run_log import RunLog
 from patchword.training.state import _OLD_NAMES
@@ -119,7 +120,7 @@ def test_a_checkpoint_with_the_earlier_names_of_the_state_is_resumed(whole, tmp_
     digests = {name: Digest() for name in ("tensors.safetensors", "state.json")}
     for name, digest in digests.items():
         digest.update((checkpoint / name).read_bytes())
-    (checkpoint / "manifest.json").write_text(manifest_of(digests))
+    (checkpoint / "manifest.json").write_text(manifest_of(digests, origin_of(checkpoint)))
     stop_after(0)
     console = silent()
     assert train(RECIPE, folder, console, resume=True)
