@@ -2,7 +2,15 @@
 
 import pytest
 
-from support.flips import image_run, outcomes, predict_image, predict_text, random_flips, small_file_flips, text_run
+from support.survival.flips import (
+    image_run,
+    outcomes,
+    predict_image,
+    predict_text,
+    random_flips,
+    small_file_flips,
+    text_run,
+)
 
 FLIPS = 5_000  # per run
 

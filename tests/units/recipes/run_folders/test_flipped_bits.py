@@ -2,8 +2,16 @@
 
 import pytest
 
-from support.flips import image_run, outcomes, predict_image, predict_text, random_flips, small_file_flips, text_run
 from support.material import UNSEALED
+from support.survival.flips import (
+    image_run,
+    outcomes,
+    predict_image,
+    predict_text,
+    random_flips,
+    small_file_flips,
+    text_run,
+)
 
 
 @pytest.fixture(scope="module", params=["images", "text"])
