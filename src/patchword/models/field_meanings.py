@@ -65,6 +65,7 @@ FIELD_MEANINGS = {
     # norm, activation and dropout
     "norm": "the position of the norm: before or after each sublayer",
     "norm_eps": "epsilon of the norms",
+    "stem_eps": "epsilon of the norms after the patches (PVT)",
     "activation": "the activation of the feed-forward (of the character convolutions, in ELMo)",
     "dropout": "dropout rate of embeddings and outputs of sublayers",
     "attention_dropout": "dropout rate of the attention weights",
