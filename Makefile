@@ -8,7 +8,7 @@ PINS := --constraint constraints.txt
 BUILD_PINS := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
 
-.PHONY: demo test lint types slow survive data docs notebooks zoo hooks pins stubs web newest clean
+.PHONY: demo test lint types slow fuzz survive data docs notebooks zoo hooks pins stubs web newest clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -25,6 +25,11 @@ types: $(VENV)/.test
 
 slow: $(VENV)/.test
 	$(BIN)/pytest -m slow
+
+# Random models beside transformers and our reference paths; MINUTES=20 SEED=0 FAMILY= CASES= COMPILED=.
+fuzz: $(VENV)/.test
+	@$(BIN)/python tools/fuzz.py --minutes $(or $(MINUTES),20) --seed $(or $(SEED),0) --family '$(FAMILY)' \
+		--cases $(or $(CASES),0) $(if $(COMPILED),--compiled)
 
 # 100 kills and 20 stops, of image models and of masked language models; SURVIVAL_SHARE=0.1 runs a tenth of them.
 survive: $(VENV)/.test
