@@ -472,3 +472,16 @@ def test_odd_vectors_are_one_error(here, command, text):
 
 def test_a_sound_model_still_loads(saved):
     assert torch.isfinite(load(saved).head.linear.weight).all()
+
+
+def test_a_header_of_very_many_tensors_is_refused(here, monkeypatch):
+    from patchword.core import tensor_files as tensors
+
+    save(tiny(), here / "m")
+    length = int.from_bytes((here / "m" / "model.safetensors").read_bytes()[:8], "little")
+    monkeypatch.setattr(tensors, "HEADER", length)
+    load(here / "m")
+    monkeypatch.setattr(tensors, "HEADER", length - 1)
+    message = rf"header of .* is too long: expected at most {length - 1:,} bytes, got {length:,}\n.*PATCHWORD_HEADER="
+    with pytest.raises(UserError, match=message):
+        load(here / "m")

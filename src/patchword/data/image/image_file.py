@@ -17,7 +17,7 @@ from patchword.data.faults import warn
 from patchword.data.image.archives import opened
 
 ALLOWING = "PATCHWORD_PIXELS"  # in the environment
-PIXELS = int(os.environ.get(ALLOWING) or 64 * 2**20)  # maximum pixels, checked in the header
+PIXELS = int(os.environ.get(ALLOWING) or 50_000_000)  # maximum, checked in the header: 200 MB in colour
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # no other decoder is tried
 SMALLEST = 4  # pixels of a side; a smaller image may be a placeholder
 _GREY = ("1", "L", "LA", "La")  # Pillow's modes, besides those of 16 and more bits
@@ -32,13 +32,13 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 def read_image(path: Path, channels: int) -> Image.Image:
     """Read the first frame, upright, with 8 bits per channel, grey or RGB."""
     with _named(path), _open(path) as image:
-        return _plain(ImageOps.exif_transpose(image), channels)
+        return _upright(image, channels)
 
 
 def decode_image(data: bytes, path: Path, channels: int) -> Image.Image:
     """Decode the bytes of an image file like `read_image`."""
     with _named(path), _decoder(io.BytesIO(data)) as image:
-        return _plain(ImageOps.exif_transpose(image), channels)
+        return _upright(image, channels)
 
 
 def decode_upload(data: bytes, channels: int, most_pixels: int) -> Image.Image:
@@ -47,7 +47,7 @@ def decode_upload(data: bytes, channels: int, most_pixels: int) -> Image.Image:
         raise UserError("this image is written as text", expected="a file such as PNG or JPEG")
     try:
         with _decoder(io.BytesIO(data), most_pixels) as image:
-            return _plain(ImageOps.exif_transpose(image), channels)
+            return _upright(image, channels)
     except (_TooLargeError, Image.DecompressionBombError) as error:
         expected, got = f"at most {most_pixels:,} pixels", _reason(error) if isinstance(error, _TooLargeError) else None
         raise UserError("the image has too many pixels", expected=expected, got=got) from None
@@ -130,6 +130,12 @@ def _is_empty(path: Path) -> bool:
         return not file.read(1)
 
 
+def _upright(image: Image.Image, channels: int) -> Image.Image:
+    """Decode an image that was opened from a file, which is turned in its own memory."""
+    ImageOps.exif_transpose(image, in_place=True)
+    return _plain(image, channels)
+
+
 def _plain(image: Image.Image, channels: int) -> Image.Image:
     """Convert to 8 bits per channel, grey or RGB. High bit depths are scaled (plain conversion would clip them to
     white);
@@ -139,7 +145,11 @@ def _plain(image: Image.Image, channels: int) -> Image.Image:
     elif image.has_transparency_data:
         seen = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen)
-    return image.convert("L" if channels == 1 else "RGB")
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode != mode:
+        return image.convert(mode)
+    image.load()
+    return image
 
 
 def _scaled(image: Image.Image) -> Image.Image:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from patchword.data.text.batching.batches import IGNORE, Examples
 from patchword.data.text.batching.ragged import Ragged
-from patchword.data.text.tokenizers.encoding import Encoding
+from patchword.data.text.tokenizers.encoding import Encoding, check_lengths
 from patchword.data.text.tokenizers.template import Ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
@@ -38,9 +38,12 @@ def sentences(
     tokenizer: Tokenizer, name: str, texts: Sequence[str], pairs: Sequence[str] | None, limit: Limit
 ) -> Examples:
     """Build examples of single texts, or of pairs whose longer text is truncated first."""
-    encoded = tokenizer.ids_of(texts)
+    if limit.stride:
+        check_lengths([*texts, *(pairs or ())])
+    enough = None if limit.stride else limit.length + 1
+    encoded = tokenizer.ids_of(texts, enough)
     if pairs is not None:
-        return _paired(tokenizer, name, encoded, tokenizer.ids_of(pairs), limit.length - tokenizer.frame.paired)
+        return _paired(tokenizer, name, encoded, tokenizer.ids_of(pairs, enough), limit.length - tokenizer.frame.paired)
     room = limit.length - tokenizer.frame.single
     starts = [limit.starts(len(ids), room) for ids in encoded]
     made = [

@@ -1,13 +1,19 @@
 """Encode texts into arrays with the `tokenizers` library, in bounded memory."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
+from patchword.core.errors import UserError
+
+ALLOWING = "PATCHWORD_CHARACTERS"  # in the environment
+CHARACTERS = int(os.environ.get(ALLOWING) or 2_000_000)  # maximum of a text that is read whole: a second or two
 _PART = 100_000  # characters of a text per call
 _TOGETHER = 2_000_000  # characters of all texts per call of the library, which uses hundreds of bytes per token
 _SURROGATES = re.compile("[\ud800-\udfff]")  # lone surrogates: Python strings can contain them, UTF-8 cannot
@@ -42,26 +48,45 @@ def repair_surrogates(text: str) -> str:
 
 def split_text(text: str, place: re.Pattern[str], limit: int = _PART) -> list[tuple[int, str]]:
     """Split a text at break points into parts of at least `limit` characters; return (start, part) pairs."""
-    parts, start = [], 0
+    return list(_parts(text, place, limit))
+
+
+def _parts(text: str, place: re.Pattern[str], limit: int) -> Iterator[tuple[int, str]]:
+    start = 0
     while found := place.search(text, start + limit):
-        parts.append((start, text[start : found.start()]))
+        yield start, text[start : found.start()]
         start = found.start()
-    return [*parts, (start, text[start:])]
+    yield start, text[start:]
+
+
+def check_lengths(texts: Sequence[str]) -> None:
+    """Raise an error if a text that is to be read whole is too long for that."""
+    longest = max(map(len, texts), default=0)
+    if longest > CHARACTERS:
+        raise _too_long("a text is too long to be read whole", longest)
 
 
 def encoded(library: tokenizers.Tokenizer, texts: Sequence[str], place: re.Pattern[str]) -> list[Encoding]:
+    check_lengths(texts)
     found: list[list[Encoding]] = [[] for _ in texts]
     for batch in _batches(texts, place):
-        answers = library.encode_batch([part for _, _, part in batch], add_special_tokens=False)
+        with _library_errors():
+            answers = library.encode_batch([part for _, _, part in batch], add_special_tokens=False)
         for (owner, start, part), answer in zip(batch, answers, strict=True):
             found[owner].append(_arrays(answer, part, start))
     return [_joined(parts) for parts in found]
 
 
-def ids_of(library: tokenizers.Tokenizer, texts: Sequence[str], place: re.Pattern[str]) -> list[NDArray[np.int32]]:
+def ids_of(
+    library: tokenizers.Tokenizer, texts: Sequence[str], place: re.Pattern[str], enough: int | None = None
+) -> list[NDArray[np.int32]]:
+    """Return the ids of texts. enough: if given, the ids of a very long text may end after this many."""
+    if enough is not None:
+        texts = [text if len(text) <= _PART else _beginning(library, text, place, enough) for text in texts]
     found: list[list[NDArray[np.int32]]] = [[] for _ in texts]
     for batch in _batches(texts, place):
-        answers = library.encode_batch_fast([part for _, _, part in batch], add_special_tokens=False)
+        with _library_errors():
+            answers = library.encode_batch_fast([part for _, _, part in batch], add_special_tokens=False)
         for (owner, _, _), answer in zip(batch, answers, strict=True):
             found[owner].append(np.array(answer.ids, np.int32))
     return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in found]
@@ -78,7 +103,8 @@ def encoded_words(
         [f" {word}" if spaced and place else word for place, word in enumerate(map(repair_surrogates, sentence))]
         for sentence in sentences
     ]
-    answers = library.encode_batch(whole, is_pretokenized=True, add_special_tokens=False)
+    with _library_errors():
+        answers = library.encode_batch(whole, is_pretokenized=True, add_special_tokens=False)
     return [
         _with_unknown(_within_words(answer, spaced), sentence, unknown)
         for answer, sentence in zip(answers, sentences, strict=True)
@@ -101,6 +127,35 @@ def _with_unknown(found: Encoding, sentence: Sequence[str], unknown: int) -> Enc
     lengths = [len(sentence[word]) for word in lost]
     values = ((found.ids, unknown), (found.starts, 0), (found.ends, lengths), (found.words, lost))
     return Encoding(*(np.insert(array, places, value) for array, value in values))
+
+
+def _beginning(library: tokenizers.Tokenizer, text: str, place: re.Pattern[str], enough: int) -> str:
+    """Return the beginning of a long text that has at least this many tokens, or all of it."""
+    count = 0
+    for start, part in _parts(repair_surrogates(text), place, _PART):
+        if len(part) > CHARACTERS:
+            raise _too_long("a text has no space for too many characters", len(part))
+        with _library_errors():
+            count += len(library.encode_batch_fast([part], add_special_tokens=False)[0].ids)
+        if count >= enough:
+            return text[: start + len(part)]
+    return text
+
+
+def _too_long(what: str, characters: int) -> UserError:
+    hint = f"shorten it, or allow more: {ALLOWING}={characters} patchword ..."
+    return UserError(what, expected=f"at most {CHARACTERS:,} characters", got=f"{characters:,}", hint=hint)
+
+
+@contextmanager
+def _library_errors() -> Iterator[None]:
+    """Turn what the library raises into an error of the tokenizer: a regular expression of its own may fail."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException" and type(error) is not Exception:
+            raise
+        raise UserError("the tokenizer cannot split this text", got=str(error)[:200]) from None
 
 
 def _batches(texts: Sequence[str], place: re.Pattern[str]) -> Iterator[list[tuple[int, int, str]]]:

@@ -6,10 +6,11 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from patchword.core.errors import UserError
-from patchword.core.files import read_json
+from patchword.core.files import parse_json, read_json
 from patchword.core.formats.sentence_transformers import encoder_folder
 from patchword.core.seal.checking import check_file
 from patchword.data.text.formats.text_io import read_utf8
+from patchword.data.text.tokenizers.growth import check_growth
 from patchword.data.text.tokenizers.merges_files import merged_pairs
 from patchword.data.text.tokenizers.special_tokens import names_of
 from patchword.data.text.tokenizers.vocabulary_training import Casing
@@ -98,7 +99,10 @@ def _settings(folder: Path) -> dict[str, Any]:
 def _read_tokenizer_json(path: Path) -> Tokenizer:
     text = read_utf8(path)
     try:
+        check_growth(path, parse_json(text))
         library = Tokenizer.from_str(text)
+    except UserError:
+        raise
     except Exception as error:  # the library raises plain Exception
         raise UserError(f"{path} is not a tokenizer", got=str(error)) from None
     if not library.get_vocab_size():
