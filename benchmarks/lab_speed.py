@@ -4,16 +4,20 @@ Run with `python benchmarks/lab_speed.py [--minilm FOLDER]` on a machine that do
 """
 
 import argparse
+import json
 import shutil
 import statistics
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import numpy as np
 from playwright.sync_api import sync_playwright
 
+from patchword.weights.local_path import local_path
 from support.lab.actions import draw
 from support.lab.process import running_lab
 
@@ -110,7 +114,19 @@ def row(name: str, times: list[float], limit: float) -> None:
     print(f"| {name} | {middle:.0f} | {slowest:.0f} | {limit:.0f} |", flush=True)
 
 
-def measure(page: Any, address: str, model: str | None) -> None:
+def with_fine_landscape(name: str, folder: Path) -> Path:
+    """Return a copy of a model of the zoo whose landscape has 41 x 41 points, interpolated between its own."""
+    copy = Path(shutil.copytree(local_path(f"zoo:{name}"), folder / f"fine-{name}"))
+    kept = json.loads((copy / "landscape.json").read_text())
+    places = np.linspace(-1, 1, 41)
+    for values in ("loss", "accuracy"):
+        rows = np.array([np.interp(places, kept["places"], row) for row in kept[values]])
+        kept[values] = np.array([np.interp(places, kept["places"], column) for column in rows.T]).T.tolist()
+    (copy / "landscape.json").write_text(json.dumps(kept | {"places": places.tolist()}))
+    return copy
+
+
+def measure(page: Any, address: str, model: str | None, surfaces: list[str]) -> None:
     page.goto(address)
     page.wait_for_load_state("networkidle")
     paints = "performance.getEntriesByName('first-contentful-paint').map((entry) => entry.startTime)"
@@ -127,10 +143,10 @@ def measure(page: Any, address: str, model: str | None) -> None:
     page.wait_for_selector("[data-figure=heads]")
     draw(page)
     row("Draw: stroke", page.evaluate(STROKE), 50)
-    page.evaluate("location.hash = '#/landscape?runs=zoo:vit-exercise,zoo:resnet-mini'")
+    page.evaluate(f"location.hash = '#/landscape?runs={','.join(f'@{name}' for name in surfaces)}'")
     page.wait_for_selector("[data-figure=landscape]")
     page.wait_for_timeout(1500)
-    row("Landscape: frame, two surfaces turning", page.evaluate(TURNS), 33)
+    row("Landscape: frame, two surfaces of 41 x 41 turning", page.evaluate(TURNS), 33)
     row("attention of a new image, vit-exercise", page.evaluate(IMAGES), 200)
     if model:
         row("attention of a sentence, MiniLM", page.evaluate(SENTENCES, model), 300)
@@ -140,12 +156,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minilm", type=Path, help="the folder of a BERT, e.g. all-MiniLM-L6-v2")
     given = parser.parse_args()
-    models = [given.minilm] if given.minilm else []
+    with tempfile.TemporaryDirectory() as scratch:
+        surfaces = [with_fine_landscape(name, Path(scratch)) for name in ("vit-exercise", "resnet-mini")]
+        run(given.minilm, surfaces)
+
+
+def run(minilm: Path | None, surfaces: list[Path]) -> None:
+    models = [*([minilm] if minilm else []), *surfaces]
     with running_lab(*models) as address, sync_playwright() as playwright:
         chromium = shutil.which("chromium") or "/usr/bin/chromium"
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1366, "height": 768})
-        measure(page, address, given.minilm.name.lower() if given.minilm else None)
+        measure(page, address, minilm.name.lower() if minilm else None, [surface.name for surface in surfaces])
         browser.close()
 
 

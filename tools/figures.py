@@ -16,15 +16,20 @@ from matplotlib.figure import Figure
 
 from patchword.analysis.published.comparison import Row, chosen, row_of
 from patchword.analysis.speed import Speed
+from patchword.inspection.saved_landscape import read_landscape
+from patchword.recipes.run import Run
 from patchword.reports.comparison import scatter
 from patchword.reports.comparison.measures import Column, MeasuresComparison
 from patchword.reports.comparison.panels import grouped, panels_figure
 from patchword.reports.comparison.positions import accuracy_figure
 from patchword.reports.comparison.with_and_without import Comparison
+from patchword.reports.landscape.axes import RunLandscape
+from patchword.reports.landscape.landscape import landscape_figure
 from patchword.reports.plots.figures import drawn, figure_style
 from patchword.studies.scene_systems import SEGMENTERS
 from patchword.studies.study import Result, Study, by_run
 from patchword.studies.text_positions import Exercise, Finding
+from patchword.zoo.entries import entries
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -85,6 +90,15 @@ def compare_speed() -> bytes:
                 found[model] = row_of(model).measured(None, speed)
     rows = [found[name] for name in chosen(()) if name in found]
     return scatter.speed(rows, "Measured on NVIDIA H200: inference, batch 256, bfloat16, compiled.")["png"]
+
+
+def loss_surfaces() -> Figure:
+    found = []
+    for name in ("vit-exercise", "resnet-mini"):
+        saved = read_landscape(Run(entries()[name]))
+        assert saved is not None
+        found.append(RunLandscape(name, saved.sample, saved.loss_name, saved.has_accuracy, saved.found))
+    return landscape_figure(found, "random")
 
 
 def alignment() -> bytes:
@@ -148,6 +162,7 @@ FIGURES: dict[str, Callable[[], Figure | bytes]] = {
     "scene-systems": scene_systems,
     "compare-accuracy": compare_accuracy,
     "compare-speed": compare_speed,
+    "loss-surfaces": loss_surfaces,
     "alignment": alignment,
     "windows-swin-tiny": windows,
     "windows-swin-tiny-stage-1": windows_of_stage,

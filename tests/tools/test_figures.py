@@ -62,10 +62,7 @@ def test_every_figure_is_drawn_by_name_and_others_are_refused(figures, tmp_path,
         figures.main(["nothing"])
 
 
-OLD = {"loss-surfaces"}  # its four runs no longer exist
-
-
-@pytest.mark.parametrize("name", sorted({path.stem for path in (ROOT / "docs").glob("*.png")} - OLD))
+@pytest.mark.parametrize("name", sorted({path.stem for path in (ROOT / "docs").glob("*.png")}))
 def test_figures_of_docs_have_no_palette(name):
     with Image.open(ROOT / "docs" / f"{name}.png") as picture:
         assert picture.mode in ("RGB", "RGBA")
