@@ -1,6 +1,6 @@
 """Parts of config.json that all families share, in Hugging Face's and in timm's format."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchword.core.card import Card
@@ -70,25 +70,16 @@ def require(title: str, config: Mapping[str, Any], expected: Mapping[str, tuple[
         )
 
 
-TRAINING_ARGUMENTS = {  # of timm's models; they change no output of a trained model
-    *("num_classes", "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate"),
-    *("drop_path_rate", "weight_init", "fix_init"),
-}
-
-
-def refuse_arguments(title: str, arguments: Mapping[str, Any], known: Container[str], fixed: Mapping[str, Any]) -> None:
-    """Refuse arguments of a model of timm that are unknown here. fixed: argument -> the only supported value"""
-    for name, value in arguments.items():
-        if name in known or name in TRAINING_ARGUMENTS or (name in fixed and fixed[name] == value):
-            continue
-        expected = f"{name} {fixed[name]}" if name in fixed else f"no argument {name}"
-        raise UserError(f"this {title} differs from the paper's", expected=expected, got=f"{name} {value}")
-
-
 def ratio(hidden: int, width: int) -> float:
     """Return hidden / width, adjusted so that int(width * ratio) equals `hidden` despite rounding."""
     plain = hidden / width
     return plain if int(width * plain) == hidden else (hidden + 0.5) / width
+
+
+def common_ratio(sizes: Sequence[tuple[int, int]]) -> float | None:
+    """Return the mlp_ratio that gives the hidden widths of all stages; None if there is none. sizes: (hidden, width)"""
+    candidates = sorted(ratio(hidden, width) for hidden, width in sizes)
+    return next((one for one in candidates if all(int(one * width) == hidden for hidden, width in sizes)), None)
 
 
 def one_or_two(size: Any) -> Any:

@@ -6,12 +6,12 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.weights.names.name_table import Layout, Row, rows
+from patchword.weights.names.timm import TimmArguments
 from patchword.weights.names.vision.pyramids import (
     authors_config,
     block_rows,
     check_sides,
     doubling_sizes,
-    reads_arguments,
 )
 
 STAGES = 4
@@ -55,6 +55,14 @@ _FIELDS = {
 }
 
 
+_ARGUMENTS = TimmArguments(
+    "CSWin",
+    _FIELDS,
+    given=("patch_size", "use_chk"),  # the authors' code does not use the patch size
+    fixed={"qkv_bias": (True,), "qk_scale": (None,), "hybrid_backbone": (None,)},
+)
+
+
 def _write(card: Card) -> dict[str, Any]:
     """Write the authors' config.
 
@@ -83,7 +91,7 @@ LAYOUTS = (
         _rows(),
         ("stage1_conv_embed.0.weight", "stage1.0.qkv.weight"),
         doubling_sizes,
-        read_config=reads_arguments(_FIELDS),
+        read_config=_ARGUMENTS.read,
         write_config=_write,
         needs={"position": "local", "patch": 4, "norm_eps": 1e-5},
     ),

@@ -19,11 +19,11 @@ from patchword.models.vision.cvt import CvtConfig
 from patchword.weights.names.configs import (
     huggingface_config,
     read_huggingface_image,
-    read_timm_image,
     require,
     timm_config,
 )
 from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
+from patchword.weights.names.timm import TimmArguments
 from patchword.weights.names.vision.pyramids import STAGES, block_rows, pyramid_sizes
 
 
@@ -140,11 +140,12 @@ def _per_stage(c: Mapping[str, Any]) -> dict[str, list[Any]]:
     }
 
 
-def _read_per_stage(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `_per_stage`.
+def _read_per_stage(config: Mapping[str, Any], names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The inverse of `_per_stage`. names: of the fields in the messages, if not transformers'.
 
     Lists may be longer than the number of stages; missing fields get transformers' default.
     """
+    names = names or {}
     defaults = _per_stage(asdict(CvtConfig(drop_path=0.1)))
     stages = len(config.get("depth", defaults["depth"]))
     got = {field: list(config.get(field, value))[:stages] for field, value in defaults.items()}
@@ -163,7 +164,8 @@ def _read_per_stage(config: Mapping[str, Any]) -> dict[str, Any]:
     }
     if values["stems"] == CvtConfig(**{**values, "stems": None}).stage_stems:
         values["stems"] = None
-    require("CvT", got, {field: (value, value) for field, value in _per_stage(values).items()})
+    wanted = {names.get(field, field): (value, value) for field, value in _per_stage(values).items()}
+    require("CvT", {names.get(field, field): value for field, value in got.items()}, wanted)
     return values
 
 
@@ -209,10 +211,15 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
     return huggingface_config(card, "CvtForImageClassification", "cvt", _per_stage(c) | sizes)
 
 
+_ARGUMENTS = TimmArguments(  # the authors' code reads no POS_EMBED, and has no positions
+    "CvT", given=(*_PER_STAGE.values(), "NUM_STAGES", "INIT", "POS_EMBED")
+)
+
+
 def _read_authors(config: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = config.get("model_args") or {}
+    values, arguments = _ARGUMENTS.read(config), config.get("model_args") or {}
     known = {theirs: arguments[name] for theirs, name in _PER_STAGE.items() if name in arguments}
-    return read_timm_image(config) | (_read_per_stage(known) if known else {})
+    return values | (_read_per_stage(known, _PER_STAGE) if known else {})
 
 
 def _write_authors(card: Card) -> dict[str, Any]:

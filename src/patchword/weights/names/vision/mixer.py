@@ -1,13 +1,13 @@
 """The names of Mixer in timm's and the authors' (JAX) files."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.grid import sides
-from patchword.weights.names.configs import image_config, one_or_two, ratio, read_timm_image, timm_config
+from patchword.weights.names.configs import image_config, ratio, timm_config
 from patchword.weights.names.jax import JaxLayout
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
+from patchword.weights.names.timm import TimmArguments
 
 _BLOCK = "stages.0.encoder.blocks.{i}."
 _TOKENS = _BLOCK + "token_mixing.sublayer.feed_forward."
@@ -57,9 +57,14 @@ def sizes(shapes: Shapes) -> dict[str, Any]:
 _NAMED = {(512, 8): "s", (768, 12): "b", (1024, 24): "l"}  # timm's letter for a width and depth
 
 
-def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
-    image = (config.get("model_args") or {}).get("img_size")
-    return {"image": one_or_two(image)} if image else read_timm_image(config)
+_ARGUMENTS = TimmArguments(
+    "Mixer",
+    {"image": "img_size", "patch": "patch_size"},
+    given=("in_chans", "num_blocks", "embed_dim", "mlp_ratio"),
+    fixed={"global_pool": ("avg",), "stem_norm": (False,)},
+    architectures=r"mixer_[sbl]\d+_\d+(_in21k|_miil|_miil_in21k)?",
+    activations={"gelu": "gelu", "gelu_tanh": "gelu-tanh"},
+)
 
 
 def _write_timm(card: Card) -> dict[str, Any]:
@@ -84,7 +89,7 @@ LAYOUTS = (
         _rows("stem.proj", "blocks.{i}.", _TIMM, "norm"),
         ("stem.proj.weight", "blocks.0.mlp_tokens.fc1.weight"),
         sizes,
-        read_config=_read_timm,
+        read_config=_ARGUMENTS.read,
         write_config=_write_timm,
         needs={"norm_eps": 1e-6, "activation": "gelu"},
     ),
@@ -95,7 +100,7 @@ LAYOUTS = (
         ("stem/kernel", "MixerBlock_0/token_mixing/Dense_0/kernel"),
         sizes,
         implied={"activation": "gelu-tanh"},
-        read_config=read_timm_image,
+        read_config=TimmArguments("Mixer").read,
         write_config=image_config,
         needs={"norm_eps": 1e-6, "activation": "gelu-tanh"},
     ),

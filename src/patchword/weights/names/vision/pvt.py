@@ -14,6 +14,7 @@ from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.weights.names.configs import huggingface_config, require
 from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
+from patchword.weights.names.timm import TimmArguments
 from patchword.weights.names.vision.activations import activation_name, read_activation
 from patchword.weights.names.vision.pyramids import (
     STAGES,
@@ -23,7 +24,6 @@ from patchword.weights.names.vision.pyramids import (
     in_each_stage,
     pyramid_sizes,
     read_fields,
-    reads_arguments,
     write_fields,
 )
 
@@ -129,6 +129,9 @@ _IN_HUGGINGFACE = {
 }
 
 
+_ARGUMENTS = TimmArguments(
+    "PVT", {**_FIELDS, "qkv_bias": "qkv_bias"}, given=("num_stages",), fixed={"qk_scale": (None,), "F4": (False,)}
+)
 _STEM_EPS = "embedding_norm_eps"  # our field in their config
 
 
@@ -179,7 +182,7 @@ _HEADED = (
         "authors",
         table=_authors_rows(),
         distinct=("patch_embed1.proj.weight", "pos_embed1", "block1.0.attn.q.weight"),
-        read_config=reads_arguments(_FIELDS),
+        read_config=_ARGUMENTS.read,
         write_config=_write_authors,
         needs={"position": "learned", "norm_eps": 1e-6, "stem_eps": 1e-5, "activation": "gelu", "qkv_bias": True},
     ),

@@ -1,12 +1,12 @@
 """Shared parts of the name tables of Swin, CvT, CSWin and PVT."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import sides
-from patchword.weights.names.configs import read_timm_image, timm_config
+from patchword.weights.names.configs import common_ratio, ratio, timm_config
 from patchword.weights.names.name_table import Row, Shapes, rows
 
 STAGES = 8  # more than any model has
@@ -25,7 +25,7 @@ def pyramid_sizes(shapes: Shapes) -> dict[str, Any]:
     found = [shapes[name] for name in in_each_stage(stages, "feed_forward.sublayer.up.weight") if name in shapes]
     values: dict[str, Any] = {
         "widths": tuple(width for _, width in found),
-        "mlp_ratios": tuple(hidden / width if hidden % width else hidden // width for hidden, width in found),
+        "mlp_ratios": tuple(ratio(hidden, width) if hidden % width else hidden // width for hidden, width in found),
         "depths": tuple(_depth(shapes, stage) for stage in range(stages)),
     }
     if first := shapes.get("stages.0.stem.patches.convolution.weight"):
@@ -41,7 +41,11 @@ def doubling_sizes(shapes: Shapes) -> dict[str, Any]:
     """Like `pyramid_sizes`, for a family whose width doubles per stage and that has one mlp_ratio."""
     values = pyramid_sizes(shapes)
     widths, mlp_ratios = values.pop("widths"), values.pop("mlp_ratios")
-    return {"width": widths[0], "mlp_ratio": mlp_ratios[0], **values} if widths else values
+    if not widths:
+        return values
+    found = [(int(one * width), width) for one, width in zip(mlp_ratios, widths, strict=True)]
+    shared = common_ratio(found) if len(set(mlp_ratios)) > 1 else None
+    return {"width": widths[0], "mlp_ratio": shared or mlp_ratios[0], **values}
 
 
 def in_each_stage(stages: int, name: str) -> list[str]:
@@ -61,11 +65,6 @@ def read_fields(config: Mapping[str, Any], names: Mapping[str, str]) -> dict[str
 
 def write_fields(card: Card, names: Mapping[str, str]) -> dict[str, Any]:
     return {theirs: card.config[ours] for ours, theirs in names.items()}
-
-
-def reads_arguments(names: Mapping[str, str]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return a reader of configs in timm's format, which takes the fields from `model_args`."""
-    return lambda config: read_timm_image(config) | read_fields(config.get("model_args") or {}, names)
 
 
 def authors_config(card: Card, names: Mapping[str, str]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.weights.names.configs import read_huggingface_image, read_timm_image, require, timm_config
+from patchword.weights.names.configs import read_huggingface_image, require, timm_config
 from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
+from patchword.weights.names.timm import TimmArguments
 from patchword.weights.names.vision.convolutions import (
     PLACES,
     STAGES,
@@ -47,7 +48,8 @@ def sizes(shapes: Shapes) -> dict[str, Any]:
     values.pop("kernel", None)
     grouped = [shapes.get(f"stages.{stage}.blocks.0.branch.second.convolution.weight") for stage in range(STAGES)]
     found = [shape for shape in grouped if shape]
-    return values | {"widths": tuple(shape[0] for shape in found)} | ({"group": found[0][1]} if found else {})
+    group = {"group": max(shape[1] for shape in found)} if found else {}  # a narrower stage has one group
+    return values | {"widths": tuple(shape[0] for shape in found)} | group
 
 
 _NAMED = {  # by their GF: widths, depths, group (tables 5 to 7 of the paper)
@@ -92,12 +94,18 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
     return write_huggingface(card, "RegNet", stem=stem, widths=widths, downsample_in_first_stage=True, **others)
 
 
-def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Read timm's config. Its other networks with these names differ in parts without weights."""
-    name = str(config.get("architecture", "regnetx"))
-    if not name.startswith("regnetx"):
-        raise UserError("this RegNet differs from the paper's", expected="architecture regnetx_002, ...", got=name)
-    return read_timm_image(config)
+def _timm(squeezes: bool) -> TimmArguments:
+    """Return what timm's config may state. Its other networks with these names differ in parts without weights."""
+    return TimmArguments(
+        "RegNet",
+        given=("in_chans", "depth", "w0", "wa", "wm", "group_size", "group_min_ratio", "stem_width"),
+        fixed={
+            **{"global_pool": ("avg",), "output_stride": (32,), "act_layer": ("relu",), "norm_layer": ("batchnorm",)},
+            **{"se_ratio": (0.25,) if squeezes else (0, None), "bottle_ratio": (1,), "downsample": ("conv1x1",)},
+            **{"linear_out": (False,), "preact": (False,), "num_features": (0,)},
+        },
+        architectures=r"regnet[xy]_\d+(_tv)?" if squeezes else r"regnetx_\d+(_tv)?",
+    )
 
 
 def _layouts(squeezes: bool) -> tuple[Layout, Layout]:
@@ -111,7 +119,7 @@ def _layouts(squeezes: bool) -> tuple[Layout, Layout]:
             ("stem.conv.weight", "s1.b1.conv1.conv.weight", *(("s1.b1.se.fc1.weight",) if squeezes else ())),
             sizes,
             implied=needs,
-            read_config=read_timm_image if squeezes else _read_timm,
+            read_config=_timm(squeezes).read,
             write_config=_write_timm,
             needs={"squeeze_excite": True},  # of RegNetX, timm's files are only read
         ),

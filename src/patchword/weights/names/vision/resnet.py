@@ -1,14 +1,14 @@
 """The names of ResNet: timm's, which are torchvision's, and Hugging Face's."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.models.vision.resnet import doubled_widths
-from patchword.weights.names.configs import read_huggingface_image, read_timm_image, require, timm_config
+from patchword.weights.names.configs import read_huggingface_image, require, timm_config
 from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
+from patchword.weights.names.timm import TimmArguments
 from patchword.weights.names.vision.convolutions import (
     PLACES,
     STAGES,
@@ -49,14 +49,17 @@ def _widths(card: Card) -> list[int]:
     return list(c["widths"] or doubled_widths(c["width"], len(c["depths"]), c["block"]))
 
 
-def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Read timm's config. Some of timm's ResNets differ in parts without weights, which only the name shows."""
-    name = str(config.get("architecture", "resnet"))
-    if not re.fullmatch(r"resnet\d*", name):
-        raise UserError(
-            "this ResNet differs from the paper's", expected="architecture resnet18, resnet50, ...", got=name
-        )
-    return read_timm_image(config)
+_TIMM = TimmArguments(
+    "ResNet",
+    given=("layers", "channels", "in_chans"),
+    fixed={
+        **{"global_pool": ("avg",), "output_stride": (32,), "act_layer": ("relu",), "norm_layer": ("batchnorm",)},
+        **{"stem_type": ("",), "stem_width": (64,), "replace_stem_pool": (False,), "aa_layer": (None,)},
+        **{"cardinality": (1,), "base_width": (64,), "block_reduce_first": (1,), "block_args": (None,)},
+        **{"down_kernel_size": (1,), "avg_down": (False,)},
+    },
+    architectures=r"resnet\d*",  # some of timm's ResNets differ in parts without weights, which only the name shows
+)
 
 
 def _write_timm(card: Card) -> dict[str, Any]:
@@ -92,7 +95,7 @@ _HEADED = (
         timm_rows(),
         ("conv1.weight", "layer1.0.conv1.weight", "layer1.0.bn1.weight"),
         sizes,
-        read_config=_read_timm,
+        read_config=_TIMM.read,
         write_config=_write_timm,
         needs={"patch": 4, "width": 64, "widths": None},  # timm's stem always has 64 channels
     ),

@@ -4,6 +4,7 @@ The authors and Hugging Face merge patches at the end of a stage, timm and we at
 written only for image sizes at which no map is padded, where all four are the same network.
 """
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from math import isqrt
@@ -14,6 +15,7 @@ from patchword.core.errors import UserError
 from patchword.core.grid import sides
 from patchword.weights.names.configs import huggingface_config, one_or_two, timm_config
 from patchword.weights.names.name_table import Layout, Row, Shapes, encoder_alone, rows
+from patchword.weights.names.timm import TimmArguments
 from patchword.weights.names.vision.activations import activation_name, read_activation
 from patchword.weights.names.vision.pyramids import (
     STAGES,
@@ -23,7 +25,6 @@ from patchword.weights.names.vision.pyramids import (
     in_each_stage,
     last_width,
     read_fields,
-    reads_arguments,
     write_fields,
 )
 
@@ -124,6 +125,7 @@ _FIELDS = {
     "drop_path": "drop_path_rate",
     "dropout": "drop_rate",
     "attention_dropout": "attn_drop_rate",
+    "qkv_bias": "qkv_bias",
 }
 _IN_TIMM = {**_FIELDS, "dropout": "proj_drop_rate"}
 IN_HUGGINGFACE = {
@@ -133,9 +135,38 @@ IN_HUGGINGFACE = {
     "dropout": "hidden_dropout_prob",
     "attention_dropout": "attention_probs_dropout_prob",
     "absolute_positions": "use_absolute_embeddings",
-    "qkv_bias": "qkv_bias",
     "norm_eps": "layer_norm_eps",
 }
+
+
+_AUTHORS = TimmArguments(
+    "Swin",
+    _FIELDS,
+    given=("fused_window_process",),
+    fixed={"qk_scale": (None,), "ape": (False,), "patch_norm": (True,)},
+)
+_TIMM = TimmArguments(
+    "Swin",
+    _IN_TIMM,
+    fixed={"global_pool": ("avg",), "head_dim": (None,), "always_partition": (False,), "ape": (False,)}
+    | {"patch_norm": (True,)},
+    architectures=r"swin_(tiny|small|base|large)_patch\d+_window\d+_\d+(_in22k|_in22ft1k)?",
+)
+
+
+def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Read timm's config; the name of the architecture has the sizes that the arguments do not state."""
+    values = _TIMM.read(config)
+    named = re.search(r"_patch(\d+)_window(\d+)_", str(config.get("architecture")))
+    sizes_of_name = {"patch": int(named[1]), "window": int(named[2])} if named else {}
+    _check_maps({**sizes_of_name, **values}, "img_size")
+    return values
+
+
+def _read_authors(config: Mapping[str, Any]) -> dict[str, Any]:
+    values = _AUTHORS.read(config)
+    _check_maps(values, "img_size")
+    return values
 
 
 def _write_authors(card: Card) -> dict[str, Any]:
@@ -165,17 +196,22 @@ def read_huggingface(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_classifier(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Read transformers' config; refuse an image size at which tokens there attend to padding, which is masked here."""
-    c = {"image": 224, "patch": 4, "depths": (2, 2, 6, 2), "window": 7, **(values := read_huggingface(config))}
+    values = read_huggingface(config)
+    _check_maps(values, "image_size")
+    return values
+
+
+def _check_maps(values: Mapping[str, Any], image: str) -> None:
+    """Refuse an image size at which tokens attend to padding elsewhere, which is masked here. image: its field there"""
+    c = {"image": 224, "patch": 4, "depths": (2, 2, 6, 2), "window": 7, **values}
     for stage in range(len(c["depths"])):
         rows, columns = (-(-side // (c["patch"] * 2**stage)) for side in sides(c["image"]))
         if rows % c["window"] or columns % c["window"]:
             raise UserError(
                 "this Swin attends to padding, which is masked here",
-                expected=f"an image_size that window_size {c['window']} divides in every stage",
-                got=f"image_size {c['image']}: a map of {rows} x {columns} in stage {stage + 1}",
+                expected=f"an {image} that window_size {c['window']} divides in every stage",
+                got=f"{image} {c['image']}: a map of {rows} x {columns} in stage {stage + 1}",
             )
-    return values
 
 
 def _unit(card: Card) -> int:
@@ -192,8 +228,11 @@ def _check_shifts(card: Card, title: str) -> None:
         raise UserError(f"{title} shifts no window in the last stage", expected="a square image", got=(height, width))
 
 
-def _check_reading(card: Card) -> None:
-    """Refuse images of which one side's map is within the window and the other's is not: see `_check_shifts`."""
+def _check_reading(card: Card, image: str) -> None:
+    """Refuse images of which one side's map is within the window and the other's is not: see `_check_shifts`.
+
+    image: the field of the other library
+    """
     c = card.config
     for stage in range(len(c["depths"])):
         height, width = (-(-side // (c["patch"] * 2**stage)) for side in sides(c["image"]))
@@ -201,7 +240,7 @@ def _check_reading(card: Card) -> None:
             raise UserError(
                 f"this Swin shifts no window in stage {stage + 1}, where one side of its map fits into a window",
                 expected="a square image, or longer sides",
-                got=f"image_size {sides(c['image'])}",
+                got=f"{image} {sides(c['image'])}",
             )
 
 
@@ -211,7 +250,7 @@ def buffers(root: str, *names: str) -> tuple[str, ...]:
 
 
 _layout = partial(Layout, family="swin", sizes=sizes)
-_PLAIN = {"absolute_positions": False, "activation": "gelu", "qkv_bias": True, "norm_eps": 1e-5}
+_PLAIN = {"absolute_positions": False, "activation": "gelu", "norm_eps": 1e-5}
 _official = partial(
     _layout,
     needs={"position": "relative", **_PLAIN},
@@ -220,7 +259,7 @@ _official = partial(
 _huggingface = partial(
     _layout,
     "huggingface",
-    check=_check_reading,
+    check=partial(_check_reading, image="image_size"),
     dropped=buffers("swin.encoder.layers", "attention.self.relative_position_index"),
     read_config=_read_classifier,
     needs={"position": "relative"},
@@ -231,17 +270,17 @@ _ANY = "layers.0.blocks.0.attn.relative_position_bias_table"
 _HEADED = (
     _official(
         "authors",
-        check=_check_reading,
+        check=partial(_check_reading, image="img_size"),
         table=official_rows(merge=0, head="head.{p}"),
         distinct=(_ANY, "layers.0.downsample.reduction.weight"),
-        read_config=reads_arguments(_FIELDS),
+        read_config=_read_authors,
         write_config=_write_authors,
     ),
     _official(
         "timm",
         table=official_rows(merge=1, head="head.fc.{p}"),
         distinct=(_ANY, "layers.1.downsample.reduction.weight"),
-        read_config=reads_arguments(_IN_TIMM),
+        read_config=_read_timm,
         write_config=_write_timm,
     ),
     _huggingface(

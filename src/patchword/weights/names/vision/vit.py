@@ -13,11 +13,11 @@ from patchword.weights.names.configs import (
     one_or_two,
     ratio,
     read_huggingface_image,
-    refuse_arguments,
     require,
     timm_config,
 )
 from patchword.weights.names.name_table import Layout, Row
+from patchword.weights.names.timm import TimmArguments
 from patchword.weights.names.vision.activations import TIMM_ACTIVATIONS, activation_name, read_activation
 
 _BLOCK = "stages.0.encoder.blocks.{i}."
@@ -146,16 +146,21 @@ def _write_huggingface(card: Card) -> dict[str, Any]:
     return huggingface_config(card, "ViTForImageClassification", "vit", widths)
 
 
-_TIMM_FIXED = {"class_token": True, "global_pool": "token", "pre_norm": False, "qk_norm": False, "reg_tokens": 0}
-
-
-def _read_timm(config: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = config.get("model_args") or {}
-    refuse_arguments("ViT", arguments, {*_FROM_TIMM, "mlp_ratio", "act_layer"}, _TIMM_FIXED)
-    values = {ours: arguments[theirs] for theirs, ours in _FROM_TIMM.items() if theirs in arguments}
-    values |= {"image": one_or_two(values["image"])} if "image" in values else {}
-    values |= {"patch": one_or_two(values["patch"])} if "patch" in values else {}
-    return values | {"activation": read_activation("ViT", arguments, TIMM_ACTIVATIONS, "act_layer")}
+_TIMM = TimmArguments(
+    "ViT",
+    {ours: theirs for theirs, ours in _FROM_TIMM.items()},
+    given=("mlp_ratio",),
+    fixed={
+        **{"class_token": (True,), "global_pool": ("token",), "fc_norm": (None, False), "final_norm": (True,)},
+        **{"pool_include_prefix": (False,), "pre_norm": (False,), "norm_layer": (None,), "embed_norm_layer": (None,)},
+        **{"qk_norm": (False,), "scale_attn_norm": (False,), "scale_mlp_norm": (False,), "proj_bias": (True,)},
+        **{"pos_embed": ("learn",), "no_embed_class": (False,), "reg_tokens": (0,), "init_values": (None,)},
+    },
+    architectures=r"(vit|deit)_(tiny|small|base|large|huge|giant|gigantic)_(distilled_)?patch\d+_(sam_)?\d+"
+    r"(_in21k|_miil|_miil_in21k|_dino)?",
+    activations=TIMM_ACTIVATIONS,
+    pairs=("image", "patch"),
+)
 
 
 def _write_timm(card: Card) -> dict[str, Any]:
@@ -219,7 +224,7 @@ def _layouts(distilled: bool) -> tuple[Layout, ...]:
         *one_head,
         *(huggingface(root, layer) for root in (f"{family}.", "") for layer in (_IN_FILES, _IN_MEMORY)),
         Layout(
-            "timm", family, timm_rows, distinct, sizes, implied, _read_timm, _write_timm, needs=needs, also_for=also_for
+            "timm", family, timm_rows, distinct, sizes, implied, _TIMM.read, _write_timm, needs=needs, also_for=also_for
         ),
     )
 

@@ -1,8 +1,9 @@
 """The names of ViT in the authors' own .npz files (Dosovitskiy et al., 2020; Steiner et al., 2021)."""
 
-from patchword.weights.names.configs import image_config, read_timm_image
+from patchword.weights.names.configs import image_config
 from patchword.weights.names.jax import JaxLayout
 from patchword.weights.names.name_table import Row, rows
+from patchword.weights.names.timm import TimmArguments
 from patchword.weights.names.vision.vit import sizes
 
 _BLOCK = "stages.0.encoder.blocks.{i}."
@@ -35,7 +36,7 @@ def _layout(first: str, attention: str, second: str, feed_forward: str) -> JaxLa
         ("embedding/kernel", f"Transformer/encoderblock_0/{attention}/query/kernel"),
         sizes,
         implied={"activation": "gelu-tanh"},
-        read_config=read_timm_image,
+        read_config=TimmArguments("ViT").read,
         write_config=image_config,
         dropped=("pre_logits.{p}",),
         needs={
