@@ -13,6 +13,7 @@ from patchword.models.detection import DETECTORS
 from patchword.models.registry import configured
 from patchword.weights.io.cards import card_from_dict
 from patchword.weights.io.dense_families import DENSE
+from patchword.weights.io.older_ratio import fit_mlp_ratio
 from patchword.weights.io.preprocessing import (
     authors_resize,
     read_normalization,
@@ -28,6 +29,7 @@ def identify(source: WeightSource, model: str | None, overrides: Mapping[str, Co
     """Identify the model of the tensors: by its card, by the other library's config, or by the shapes."""
     if source.config.get("library") == "patchword":
         card = card_from_dict(source.config)
+        card = replace(card, config=fit_mlp_ratio(card.config, source.ours))
         if DENSE.keys() & {model, card.model}:
             _refuse_another(model, card.model)
         return replace(card, model=model) if model else card
