@@ -1,7 +1,9 @@
 """Runs an ASGI application on this machine, and stops it within seconds."""
 
+import asyncio
 import contextlib
 import ipaddress
+import logging
 import os
 import socket
 import sys
@@ -63,8 +65,15 @@ def names_of(host: str) -> tuple[str, ...]:
 def serve(app: ASGIApp, bound: socket.socket) -> None:
     """Serve until Ctrl-C or SIGTERM; open streams get 3 seconds to end."""
     server = uvicorn.Server(config_of(app))
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cancelled_request)
     with contextlib.suppress(KeyboardInterrupt), bound:
         server.run(sockets=[bound])
+
+
+def _is_no_cancelled_request(record: logging.LogRecord) -> bool:
+    """Return False for what the server writes of requests that it ends when it stops, with their tracebacks."""
+    cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not cancelled and "timeout graceful shutdown exceeded" not in record.getMessage()
 
 
 def config_of(app: ASGIApp, http: type[BoundedConnection] = BoundedConnection) -> uvicorn.Config:
