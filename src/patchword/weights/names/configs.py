@@ -1,6 +1,6 @@
 """Parts of config.json that all families share, in Hugging Face's and in timm's format."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from patchword.core.card import Card
@@ -68,6 +68,13 @@ def require(title: str, config: Mapping[str, Any], expected: Mapping[str, tuple[
             expected=", ".join(f"{field} {value}" for field, value in wrong.items()),
             got=", ".join(f"{field} {got[field]}" for field in wrong),
         )
+
+
+def refuse_heads(title: str, config: Mapping[str, Any], unread: Container[str], known: Sequence[str]) -> None:
+    """Refuse a class of theirs that is unread here. known: their classes that are read"""
+    for architecture in config.get("architectures") or ():
+        if architecture in unread:
+            raise UserError(f"this {title} has an unsupported head", expected=", ".join(known), got=architecture)
 
 
 def ratio(hidden: int, width: int) -> float:

@@ -84,4 +84,4 @@ def _layouts() -> tuple[Layout, ...]:
 
 
 LAYOUTS = _layouts()
-WITHOUT_POOLER = _NAMES.layouts()[-2:]  # same names as BERT: only a config can distinguish them
+WITHOUT_POOLER = _NAMES.layouts()[-3:]  # same names as BERT: only a config can distinguish them

@@ -14,7 +14,7 @@ from torch import Tensor
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.tensor_files import Tensors
-from patchword.weights.names.configs import huggingface_config, require
+from patchword.weights.names.configs import huggingface_config, refuse_heads, require
 from patchword.weights.names.name_table import Layout, Shapes, rows
 from patchword.weights.names.text.huggingface_text import ACTIVATIONS, Pairs
 from patchword.weights.names.text.tied import TiedLayout
@@ -113,6 +113,8 @@ class GptNames:
 
     def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         require(self.title, config, _EXPECTED)
+        known = [self.stem + end for _, end, _ in self.heads]
+        refuse_heads(self.title, config, (f"{self.stem}DoubleHeadsModel",), known)
         activation = config.get(self.activation, next(iter(self.activations)))
         if activation not in self.activations:
             expected = f"{self.activation} {' or '.join(self.activations)}"

@@ -1,13 +1,13 @@
 """Hugging Face's names of a text family: one table, from which the layouts of all heads are built."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.weights.names.configs import huggingface_config, require
+from patchword.weights.names.configs import huggingface_config, refuse_heads, require
 from patchword.weights.names.name_table import Layout, Row, Shapes, rows
 from patchword.weights.names.text.tied import TiedLayout
 
@@ -96,6 +96,7 @@ class TextNames:
         if self.pooler:
             found += [self._bare(start, "pooled", "pooler", (f"{start}{self.pooler}.weight",)) for start in starts]
             found += [self._bare(start, "vector", "mean", ()) for start in starts]
+            found += [self._bare("", "tokens", "mean", ())]  # the same names, so it is only written
         else:
             found += [self._bare(start, "tokens", self.pooling, ()) for start in starts]
         return tuple(found)
@@ -109,7 +110,7 @@ class TextNames:
             self.family,
             self._rows(self.prefix, own_pooler=not head.pool) + rows(*self.words) + pool + linear,
             (f"{self.prefix}{self.table}", *head.markers),
-            self._sizes_with_classes if head.ours in ("classes", "tags") else self.read_sizes,
+            self._sizes_of(head),
             implied,
             self.read_config,
             self.write_config,
@@ -153,15 +154,25 @@ class TextNames:
             values |= dict(zip(fields, shapes.get(name, ()), strict=False))
         return values | ({"max_length": values["max_length"] - self.first} if "max_length" in values else {})
 
+    def _sizes_of(self, head: Head) -> Callable[[Shapes], dict[str, Any]]:
+        if head.ours in ("classes", "tags"):
+            return self._sizes_with_classes
+        return self._sizes_of_two if head.linear else self.read_sizes
+
     def _sizes_with_classes(self, shapes: Shapes) -> dict[str, Any]:
         return self.read_sizes(shapes) | {"classes": shapes["head.linear.weight"][0]}
 
+    def _sizes_of_two(self, shapes: Shapes) -> dict[str, Any]:
+        """Infer the sizes of a span's start and end, or of a yes or no about two sentences."""
+        (outputs, *_) = shapes["head.linear.weight"] or (0,)
+        if outputs != 2:
+            got = f"{outputs} outputs"
+            raise UserError(f"this {self.title} has an unsupported head", expected="2 labels in id2label", got=got)
+        return self.read_sizes(shapes)
+
     def read_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         require(self.title, config, self.expected)
-        for architecture in config.get("architectures") or ():
-            if architecture in self.unread:
-                heads = ", ".join(head.theirs for head in self.heads)
-                raise UserError(f"this {self.title} has an unsupported head", expected=heads, got=architecture)
+        refuse_heads(self.title, config, self.unread, [head.theirs for head in self.heads])
         values = {ours: config[theirs] for ours, theirs in self.fields.items() if theirs in config}
         values["tied"] = config.get("tie_word_embeddings", True)
         if "max_length" in values:

@@ -121,5 +121,6 @@ NAMES = XlmNames(
         "asm": (False, False),
     },
     dropped=("position_ids",),
+    unread=("XLMForMultipleChoice", "XLMForQuestionAnswering"),  # one more linear map; a beam search over spans
 )
 LAYOUTS = NAMES.layouts()
