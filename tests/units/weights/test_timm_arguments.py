@@ -1,6 +1,7 @@
 """Every argument of timm's and the authors' classes: equal outputs, or a refusal that names it; no third outcome.
 
-Their golden files are in tests/golden; here our own model of other sizes is what a read argument is compared with.
+A read argument is compared with our own model of other sizes (tests/golden has outputs of theirs). Its first value is
+compared in every run, the others in the slow ones.
 """
 
 import json
@@ -19,10 +20,10 @@ from support.helpers import difference, pixels, randomise
 from support.image_configs.arguments import ARGUMENTS
 
 READ = [
-    pytest.param(one, name, value, fields, id=f"{one.name}-{name}-{value}")
+    pytest.param(one, name, value, fields, id=f"{one.name}-{name}-{value}", marks=[pytest.mark.slow] * (place > 0))
     for one in ARGUMENTS
     for name, values in one.read.items()
-    for value, fields in values
+    for place, (value, fields) in enumerate(values)
 ]
 REFUSED = [
     pytest.param(one, name, value, id=f"{one.name}-{name}-{value}")
