@@ -8,6 +8,12 @@ from pathlib import Path
 from patchword.core.errors import RecoverableError, UserError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_FAILING = {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ETIMEDOUT}  # of a disk or a network
+_CHECK = "check that the disk is connected, may be written to and has no faults"
+
+
+class DiskError(RecoverableError):
+    """A disk failed, or is not available at present. The previous version of the file is unchanged."""
 
 
 class DiskFullError(RecoverableError):
@@ -30,10 +36,19 @@ def free_bytes(path: Path) -> int:
 
 def is_full(error: BaseException) -> bool:
     """Return True if the error means a full disk or quota; safetensors gives the error number in its message only."""
+    return _number(error) in _FULL
+
+
+def is_disk_error(error: BaseException) -> bool:
+    """Return True if the error is of the disk: it is full, fails, or is not available."""
+    return _number(error) in _FULL | _FAILING
+
+
+def _number(error: BaseException) -> int | None:
     if isinstance(error, OSError):
-        return error.errno in _FULL
+        return error.errno
     number = re.search(r"os error (\d+)", str(error))
-    return number is not None and int(number[1]) in _FULL
+    return int(number[1]) if number else None
 
 
 def disk_full(what: str, path: Path, reason: str, needed: int | None = None) -> DiskFullError:
@@ -53,9 +68,11 @@ def check_disk_space(what: str, path: Path, needed: int) -> None:
 
 
 def write_error(what: str, path: Path, error: Exception, needed: int | None = None) -> UserError:
-    """Return the error for a file that could not be written: a full disk or another reason."""
+    """Return the error for a file that could not be written: a full disk, a failing one or another reason."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return disk_full(what, path, reason, needed) if is_full(error) else UserError(what, got=reason)
+    if is_full(error):
+        return disk_full(what, path, reason, needed)
+    return DiskError(what, got=reason, hint=_CHECK) if is_disk_error(error) else UserError(what, got=reason)
 
 
 def _existing_folder(path: Path) -> Path:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from patchword.core.disk_space import write_error
+from patchword.core.disk_space import is_disk_error, write_error
 from patchword.core.errors import UserError
 
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")  # as whole_file names them
@@ -95,6 +95,8 @@ def make_folder(folder: Path) -> None:
         for place in missing:
             flush(place.parent)  # else a power cut can take the folder away with all that was flushed inside
     except OSError as error:
+        if is_disk_error(error):
+            raise write_error(f"cannot make the folder {folder}", folder, error) from None
         raise UserError(
             f"cannot make the folder {folder}", got=error.strerror, hint="choose a folder you may write to"
         ) from None

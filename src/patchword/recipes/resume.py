@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from patchword.core.disk_space import disk_full, is_full
+from patchword.core.disk_space import is_disk_error, write_error
 from patchword.core.errors import RecoverableError, UserError
 from patchword.core.files import write_json
 from patchword.recipes.run import resume_command
@@ -57,13 +57,14 @@ def report_cost(cost: SaveCost, folder: Path, console: Console) -> None:
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Add the command that resumes the run to the error of a full disk or of missing data."""
+    """Add the command that resumes the run to the error of a full or failing disk, or of missing data."""
     hint = f"then resume with:\n{resume_command(folder)}"
     try:
         yield
     except RecoverableError as error:
         raise error.with_hint(hint) from None
     except OSError as error:
-        if not is_full(error):
+        if not is_disk_error(error):
             raise
-        raise disk_full(f"cannot write into {folder}", folder, error.strerror or str(error)).with_hint(hint) from None
+        failure = write_error(f"cannot write into {folder}", folder, error)
+        raise (failure.with_hint(hint) if isinstance(failure, RecoverableError) else failure) from None

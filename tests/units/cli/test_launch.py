@@ -159,10 +159,18 @@ def test_processes_that_a_signal_kills_are_not_started_again(tmp_path):
     assert starts(tmp_path, 0) == 1
 
 
-@pytest.mark.parametrize("code", [2, 130, 143])
+@pytest.mark.parametrize("code", [2, 129, 130, 143])
 def test_a_mistake_or_a_wish_is_not_repeated(tmp_path, code):
     assert launch(command(tmp_path, f"join(); sys.exit({code})"), 2, 3, print) == code
     assert starts(tmp_path, 0) == 1
+
+
+@pytest.mark.parametrize("code", [129, 130, 143])
+def test_a_process_that_still_saves_is_not_killed_after_another_stopped(tmp_path, monkeypatch, code):
+    monkeypatch.setattr(launching, "AFTER", 0.0)
+    saving = "number or (time.sleep(0.5), (folder / 'saved').touch())"
+    assert launch(command(tmp_path, f"join(); {saving}; sys.exit({code})"), 2, 3, print) == code
+    assert (tmp_path / "saved").exists()
 
 
 def test_processes_that_do_not_find_each_other_are_tried_again_and_given_up(tmp_path, monkeypatch):

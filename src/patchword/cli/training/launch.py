@@ -22,7 +22,8 @@ MAX_RENDEZVOUS = 3  # failed rendezvous until the launcher gives up
 AFTER = 2.0  # seconds for the others to exit after one has died
 TWICE = 1.0  # two signals within this many seconds count as one, here and in the processes
 STOPPING = 60.0  # seconds for the others after one stopped on request: rank 0 may still be saving
-ENDED = (0, 2, 129, 130, 143)  # finished, user error, stopped on request: no restart
+STOPPED = (129, 130, 143)  # exit codes after SIGHUP, Ctrl-C and SIGTERM
+ENDED = (0, 2, *STOPPED)  # finished, user error, stopped on request: no restart
 NOTE, LAUNCHER = (
     "PATCHWORD_JOINED",
     "PATCHWORD_LAUNCHER",
@@ -56,7 +57,7 @@ class Attempt:
             if self.first is None and any(codes):
                 self.first = next((number, code) for number, code in enumerate(codes) if code)
                 died = time.monotonic()
-            patience = STOPPING if self.first and self.first[1] in (130, 143) else AFTER
+            patience = STOPPING if self.first and self.first[1] in STOPPED else AFTER
             if self.first and time.monotonic() - died > patience:
                 self.send(signal.SIGKILL)
             if self._is_late():
@@ -66,7 +67,7 @@ class Attempt:
         codes = [process.wait() for process in self.processes]
         if self.first is None:
             self.first = next(((number, code) for number, code in enumerate(codes) if code), None)
-        deliberate = [code for code in codes if code in (2, 130, 143)]
+        deliberate = [code for code in codes if code in (2, *STOPPED)]
         return deliberate[0] if deliberate else self.first[1] if self.first else 0
 
     def send(self, number: int) -> None:
@@ -116,7 +117,7 @@ def launch(words: Sequence[str], processes: int, restarts: int, report: Callable
     while True:
         with started(words, processes) as attempt:
             code = attempt.wait()
-            complaint = attempt.complaint() if code not in (0, 130, 143) and not attempt.asked else ""
+            complaint = attempt.complaint() if code not in (0, *STOPPED) and not attempt.asked else ""
         if complaint:
             report(complaint)
         if code in ENDED:

@@ -102,7 +102,7 @@ def _apply(folder: Path, pending: Pending) -> None:
     for name in pending.files:
         new, final = folder / pending.folder / name, folder / name
         if new.exists():
-            final.parent.mkdir(exist_ok=True)
+            make_folder(final.parent)  # which a power cut does not take away with the file
             new.replace(final)
     for name in pending.removed:
         (folder / name).unlink(missing_ok=True)
@@ -118,6 +118,7 @@ def _flushed(staging: Path) -> dict[str, Entry]:
             flush(path)
             found[path.relative_to(staging).as_posix()] = Entry.of(path)
         flush(Path(place))
+    flush(staging.parent)  # else the seal may name a folder as pending that a power cut took away
     return found
 
 
