@@ -6,6 +6,7 @@ from patchword.recipes.recipe_kind import Evaluation
 from patchword.recipes.results.mistakes import save_mistakes
 from patchword.recipes.run import Run
 from patchword.recipes.run_folders.records import EVALUATION
+from patchword.recipes.run_folders.samples import check_evaluated
 from patchword.recipes.run_folders.sealing import results_of, sealed_weights
 from patchword.recipes.schema.recipe import Recipe
 
@@ -17,8 +18,9 @@ def evaluate(run: Run, device: str = "auto") -> Evaluation:
     """
     if run.is_read_only:
         return evaluated(run, run.recipe(), device)
-    weights = sealed_weights(run.folder)
-    found = evaluated(run, run.recipe(), device)
+    weights, recipe = sealed_weights(run.folder), run.recipe()
+    check_evaluated(recipe, run.folder)
+    found = evaluated(run, recipe, device)
     with results_of(run.folder, weights) as files:
         save_mistakes(found, files)
         write_json(files / EVALUATION, found.summary())

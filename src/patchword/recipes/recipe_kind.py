@@ -1,13 +1,15 @@
 """A recipe kind: one object with everything that training, evaluation and the verbs need to know of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from rich.console import Console
 
 from patchword.data.faults import Fault
+from patchword.data.image.splits import Split
 from patchword.data.progress import Progress
+from patchword.data.sample_digests import Contents
 from patchword.layers.model import ModuleWithCard
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.schema.recipe import Recipe
@@ -46,6 +48,11 @@ def _test_accuracy(recipe: Recipe) -> str:
     return "test accuracy"
 
 
+def _no_contents(recipe: Recipe, parts: Collection[Split]) -> Mapping[Split, Contents]:
+    """The fingerprint of the training data is all that is known of them."""
+    return {}
+
+
 @dataclass(frozen=True)
 class RecipeKind(Generic[R, T]):
     """What differs between the kinds of recipes. A kind's folder has one instance of it, in kind.py.
@@ -56,6 +63,7 @@ class RecipeKind(Generic[R, T]):
     sample_names: returns the function that names the samples of a batch, e.g. by file and line.
     required_settings: the settings that the user has to give, as they are typed; empty if there are none.
     metric: what `expect.accuracy` of the recipe measures.
+    contents: (recipe, splits) -> the samples as they are stored, of those splits that have files of their own.
     task: the heading of TASKS under which `patchword recipes` lists the recipes.
     """
 
@@ -66,6 +74,7 @@ class RecipeKind(Generic[R, T]):
     sample_names: Callable[[T], SampleNames]
     required_settings: Callable[[R], str]
     metric: Callable[[R], str] = _test_accuracy
+    contents: Callable[[R, Collection[Split]], Mapping[Split, Contents]] = _no_contents
     task: str = "Others"
 
     @property

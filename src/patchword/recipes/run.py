@@ -15,6 +15,7 @@ evaluations/        results on other data: `patchword evaluate RUN data=OTHER`
 machine.json        what it ran on
 calibration.json    of a classifier: the temperature and the threshold that were fitted on its validation examples
 data.json           which samples it was trained on
+samples.safetensors digests of the contents of the samples of all splits
 finished.json       when the run was finished
 seal.json           the run's id, and size and sha256 of the files above that must not change
 report.html         all of it, to read

@@ -26,6 +26,7 @@ from patchword.recipes.resume import report_cost, resumable, resume_loop
 from patchword.recipes.run_folders.finished import is_finished
 from patchword.recipes.run_folders.records import DATA, EVALUATION, read_record
 from patchword.recipes.run_folders.restarts import check_recipe_is_there, check_resumable, has_results
+from patchword.recipes.run_folders.samples import SAMPLES, check_trained, recording
 from patchword.recipes.run_folders.sealing import begun, origin_of_run
 from patchword.recipes.schema.batch_size import AUTO_BATCH
 from patchword.recipes.schema.fields import flat_fields
@@ -124,7 +125,10 @@ def train(
                 resume_loop(loop, console)
             if group.is_main:
                 check_disk(loop, folder)
-            finished = loop.run() and not any(group.any_rank(stop_requested()))
+            with recording(recipe, folder, console, group.is_main) as record:
+                finished = loop.run() and not any(group.any_rank(stop_requested()))
+                if finished:
+                    record.wait()
             if finished and (reason := early_stop(recipe, read_metrics(folder / "metrics.jsonl"))):
                 console.print(reason, highlight=False, markup=False)
             return finished
@@ -138,6 +142,10 @@ def begin(recipe: Recipe, task: Task, folder: Path, resume: bool = False) -> Non
         )
     data = task.fingerprint()
     check_data(data, folder)
+    if resume:
+        check_trained(recipe, folder)
+    else:
+        (folder / SAMPLES).unlink(missing_ok=True)  # of a start that failed
     remove_temporary_files(folder)
     remove_staging(folder)
     with begun(folder, recipe, samples_of(data), resume) as files:

@@ -16,7 +16,15 @@ MEANINGFUL = (
     *("model.safetensors", "model.npz", "model.safetensors.index.json", "decoder.safetensors", "config.json"),
     *("preprocessor_config.json", "modules.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json"),
     *("merges.txt", "special_tokens_map.json", "added_tokens.json", "words.txt", "colors.json", "calibration.json"),
-    *("recipe.yaml", "data.json", "machine.json", "evaluation.json", "mistakes.json", "finished.json"),
+    *(
+        "recipe.yaml",
+        "data.json",
+        "samples.safetensors",
+        "machine.json",
+        "evaluation.json",
+        "mistakes.json",
+        "finished.json",
+    ),
     *("target/tokenizer.json", "target/tokenizer_config.json", "target/vocab.txt", "target/vocab.json"),
     *("target/merges.txt", "target/special_tokens_map.json"),
 )

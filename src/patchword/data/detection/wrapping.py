@@ -32,6 +32,11 @@ class NamedImages(Protocol):
     def fingerprint(self) -> str: ...
 
 
+def file_names(source: NamedImages) -> list[str]:
+    """Return the name of every image."""
+    return [source.file(index) for index in range(len(source))]
+
+
 S = TypeVar("S", bound=NamedImages)
 
 

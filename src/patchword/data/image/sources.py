@@ -20,6 +20,7 @@ from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images, in_memory, load_pixels
 from patchword.data.image.splits import Part, Split, has_test, has_validation, in_split
 from patchword.data.progress import Progress
+from patchword.data.sample_digests import Contents
 from patchword.data.skipping import FaultySamples
 
 COLOR_SAMPLE = 64  # images that are looked at to find out whether a data set has colours
@@ -54,6 +55,10 @@ class ImageSource(Protocol):
 
     def examine(self, progress: Progress | None = None) -> int:
         """Read every file completely and return the number of samples."""
+        ...
+
+    def contents(self, part: Split) -> Contents:
+        """Return the samples of a split as they are stored, also those that cannot be decoded."""
         ...
 
 
@@ -96,6 +101,10 @@ class IdxSource:
         found = [attempt(self.read, part, ImageFormat(28, 1)) for part in ("train", "test")]
         return sum(len(images) for images in found if images is not None)
 
+    def contents(self, part: Split) -> Contents:
+        stem = "train" if part == "train" else "t10k"
+        return Contents.of_array(self._read(f"{stem}-images-idx3-ubyte"), f"{self.name}, {part} split")
+
     def _read(self, name: str) -> Tensor:
         return read_idx(self._file(name))
 
@@ -136,6 +145,10 @@ class DigitsSource:
 
     def examine(self, progress: Progress | None = None) -> int:
         return len(self.read("train", ImageFormat(8, 1))) + len(self.read("test", ImageFormat(8, 1)))
+
+    def contents(self, part: Split) -> Contents:
+        images = self.read(part, ImageFormat(8, 1))
+        return Contents.of_array(images.pixels.take(torch.arange(len(images))), f"{self.name}, {part} split")
 
 
 @dataclass(frozen=True)
@@ -179,6 +192,10 @@ class ListedSource:
         attempt(self._check_classes)
         check_images(self._files(range(len(self.rows))), self._faulty("all"), progress)
         return len(self.rows)
+
+    def contents(self, part: Split) -> Contents:
+        rows, names = self._rows_of(part), self.names()
+        return Contents.of_files([names[row] for row in rows], [self.rows[row][0] for row in rows])
 
     def _files(self, rows: Iterable[int]) -> list[tuple[Path, str]]:
         return [self.rows[row][:2] for row in rows]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors import SafetensorError
@@ -14,8 +15,9 @@ from patchword.data.faults import attempt, give_up, warn
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images
 from patchword.data.image.sources import COLOR_SAMPLE
-from patchword.data.image.splits import Part, has_test, has_validation, in_split
+from patchword.data.image.splits import Part, Split, has_test, has_validation, in_split
 from patchword.data.progress import Progress
+from patchword.data.sample_digests import Contents
 from patchword.data.shards.manifest import Shard, ShardLocations, locate_shards
 from patchword.data.shards.open_files import OpenFiles
 from patchword.data.shards.sharded_images import ShardedImages
@@ -71,6 +73,11 @@ class ShardSource:
         attempt(self.check, ImageFormat(8, 3))
         self.places.verify(self.places.check(), progress)
         return self.places.manifest.samples
+
+    def contents(self, part: Split) -> Contents:
+        images = self.read(part, ImageFormat(8, 3))
+        stored = cast(ShardedImages, images.pixels)
+        return Contents([str(key) for key in images.keys.tolist()], stored.stored, stored.name_of)
 
     def _in_split(self, part: Part) -> Tensor:
         index = self._index  # first, since it checks the number of samples in the manifest

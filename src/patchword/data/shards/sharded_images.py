@@ -57,6 +57,11 @@ class ShardedImages:
     def arrangement(self) -> bytes:
         return self.shard.numpy().tobytes()
 
+    def stored(self, sample: int) -> bytes:
+        """Return the bytes of the image file of a sample."""
+        number = int(self.shard[sample])
+        return self.files.take([number])[number].read(int(self.begin[sample]), int(self.length[sample]))
+
     def name_of(self, sample: int) -> str:
         """Return the shard and the entry name of a sample."""
         return str(_entry(self.files.find(int(self.shard[sample])), int(self.begin[sample])))

@@ -10,7 +10,7 @@ from patchword.data.faults import Fault
 from patchword.data.progress import Progress
 from patchword.recipes.detection.evaluation import evaluate_detection
 from patchword.recipes.detection.recipe import DetectionRecipe
-from patchword.recipes.detection.task import DetectionTask, build_task
+from patchword.recipes.detection.task import DetectionTask, build_task, contents_of
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.training.guard.report import SampleNames
 
@@ -34,6 +34,7 @@ DETECTION = RecipeKind(
     build_task=build_task,
     evaluate=evaluate_detection,
     check_data=_check_data,
+    contents=contents_of,
     sample_names=_sample_names,
     required_settings=DetectionRecipe.required_settings,
     metric=lambda recipe: "test box AP",

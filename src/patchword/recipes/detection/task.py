@@ -1,6 +1,6 @@
 """Builds the task of object detection from its recipe."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,8 +12,10 @@ from patchword.core.device import pick_device, pick_precision
 from patchword.core.work_sharing import SINGLE, WorkSharing
 from patchword.data.detection.batches import DetectionBatches, ObjectBatch
 from patchword.data.detection.splits import DetectionSplits, open_splits
-from patchword.data.detection.wrapping import cached, drawn
+from patchword.data.detection.wrapping import cached, drawn, file_names
+from patchword.data.image.splits import Split
 from patchword.data.progress import Progress
+from patchword.data.sample_digests import Contents
 from patchword.data.skipping import skipped_lines
 from patchword.layers.dense.detector import Detector
 from patchword.objectives.detection.rules import detection_loss
@@ -76,6 +78,13 @@ def open_data(recipe: DetectionRecipe, channels: int, progress: Progress | None 
     recipe.check_data_given()
     splits = open_splits(recipe.data, recipe.validation, recipe.format, channels, progress)
     return replace(splits, train=drawn(splits.train, recipe.max_images))
+
+
+def contents_of(recipe: DetectionRecipe, parts: Collection[Split]) -> Mapping[Split, Contents]:
+    """Return the image files of these splits; nothing for generated scenes."""
+    splits = open_data(recipe, 3)
+    found = {part: Contents.of_named_files(file_names(getattr(splits, part))) for part in parts}
+    return {part: contents for part, contents in found.items() if contents is not None}
 
 
 def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:

@@ -1,6 +1,6 @@
 """Checks of the data of image recipes, and the names of their samples."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -8,7 +8,9 @@ from patchword.core.errors import UserError
 from patchword.data.faults import Fault, collect_faults
 from patchword.data.image.images import Images
 from patchword.data.image.sources import ListedSource
+from patchword.data.image.splits import Split
 from patchword.data.progress import Progress
+from patchword.data.sample_digests import Contents
 from patchword.data.sampling import BalancedSampler, Sampler
 from patchword.data.shards.sharded_images import ShardedImages
 from patchword.data.skipping import read_with
@@ -21,6 +23,12 @@ def check_images_of(recipe: ImageDataRecipe, progress: Progress) -> tuple[str, S
     with collect_faults() as report:
         count = recipe.open_data().examine(progress)
     return f"{count:,} images", report.doubts
+
+
+def contents_of(recipe: ImageDataRecipe, parts: Collection[Split]) -> Mapping[Split, Contents]:
+    """Return the images of these splits as they are stored."""
+    source, _ = read_with(recipe.skip_rule(), recipe.open_data)
+    return {part: source.contents(part) for part in parts if part != "validation" or source.has_validation}
 
 
 def sampler_of(recipe: ImageRecipe, train: Images) -> Sampler | None:

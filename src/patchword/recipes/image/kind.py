@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from patchword.recipes.distillation.images import taught
-from patchword.recipes.image.checks import check_images_of, image_names
+from patchword.recipes.image.checks import check_images_of, contents_of, image_names
 from patchword.recipes.image.evaluation import evaluate_images
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.image.task import ImageTask, build_task
@@ -25,6 +25,7 @@ IMAGES = RecipeKind(
     build_task=_task,
     evaluate=evaluate_images,
     check_data=check_images_of,
+    contents=contents_of,
     sample_names=_sample_names,
     required_settings=ImageRecipe.required_settings,
     task="Images",

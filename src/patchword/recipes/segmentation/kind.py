@@ -11,7 +11,7 @@ from patchword.data.segmentation.reading import check_segmentation
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.segmentation.evaluation import evaluate_segmentation
 from patchword.recipes.segmentation.recipe import SegmentationRecipe
-from patchword.recipes.segmentation.task import SegmentationTask, build_task
+from patchword.recipes.segmentation.task import SegmentationTask, build_task, contents_of
 from patchword.training.guard.report import SampleNames
 
 
@@ -34,6 +34,7 @@ SEGMENTATION = RecipeKind(
     build_task=build_task,
     evaluate=evaluate_segmentation,
     check_data=_check_data,
+    contents=contents_of,
     sample_names=_sample_names,
     required_settings=SegmentationRecipe.required_settings,
     metric=lambda recipe: "test mean IoU",

@@ -1,6 +1,6 @@
 """Builds the task of semantic segmentation from its recipe."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +11,10 @@ from rich.console import Console
 from patchword.core.device import pick_device, pick_precision
 from patchword.core.files import write_json
 from patchword.core.work_sharing import SINGLE, WorkSharing
+from patchword.data.detection.wrapping import file_names
+from patchword.data.image.splits import Split
 from patchword.data.progress import Progress
+from patchword.data.sample_digests import Contents
 from patchword.data.segmentation.batches import LabelBatch, LabelBatches
 from patchword.data.segmentation.sources import cached, drawn
 from patchword.data.segmentation.splits import SegmentationSplits, open_splits
@@ -87,6 +90,13 @@ def open_data(recipe: SegmentationRecipe, channels: int, progress: Progress | No
     recipe.check_data_given()
     splits = open_splits(recipe.data, recipe.validation, recipe.format, recipe.ignored, channels, progress)
     return replace(splits, train=drawn(splits.train, recipe.max_images))
+
+
+def contents_of(recipe: SegmentationRecipe, parts: Collection[Split]) -> Mapping[Split, Contents]:
+    """Return the image files of these splits; nothing for generated scenes."""
+    splits = open_data(recipe, 3)
+    found = {part: Contents.of_named_files(file_names(getattr(splits, part))) for part in parts}
+    return {part: contents for part, contents in found.items() if contents is not None}
 
 
 def build_task(recipe: SegmentationRecipe, console: Console) -> SegmentationTask:

@@ -1,15 +1,19 @@
 """Checks of the texts and settings before training starts."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.data.faults import FaultReport, SkipRule, collect_faults, warn
+from patchword.data.image.splits import Split
+from patchword.data.sample_digests import Contents
+from patchword.data.skipping import read_with
 from patchword.objectives.class_weights import imbalance_hint
 from patchword.recipes.text.data import Parts, parted, require_train, validation_fraction
 from patchword.recipes.text.recipe import TextRecipe
+from patchword.recipes.text.tasks.all_tasks import task_spec_of
 from patchword.recipes.text.tasks.spec import TextTaskSpec
 from patchword.recipes.text.tasks.table_sets import ClassSet, TableSet
 
@@ -37,6 +41,21 @@ def checked_parts(spec: TextTaskSpec[Any], rule: SkipRule | None) -> tuple[Parts
     if train is None or labels is None:
         raise AssertionError("one_report raises an error for missing parts")  # never reached
     return parted(spec, train, rows.get("validation"), labels), report
+
+
+def contents_of(recipe: TextRecipe, parts: Collection[Split]) -> Mapping[Split, Contents]:
+    """Return the rows of these splits with their labels; nothing of a split without a file of its own."""
+    spec = task_spec_of(recipe)
+    without = {"validation"} if validation_fraction(spec) else set()
+    without |= {"test"} if recipe.glue or not recipe.test else set()
+    return {part: _contents(spec, part) for part in parts if part not in without}
+
+
+def _contents(spec: TextTaskSpec[Any], part: Split) -> Contents:
+    rows, _ = read_with(spec.recipe.skip_rule(), spec.read, part)
+    records, places = list(spec.records(rows)), [place for _, place in spec.known_by(rows)]
+    keys = [str(row) for row in range(len(records))]
+    return Contents(keys, lambda row: repr(records[row]).encode("utf-8", "surrogatepass"), places.__getitem__)
 
 
 def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from patchword.models import REGISTRY
 from patchword.recipes.distillation.text import compressed
 from patchword.recipes.recipe_kind import RecipeKind
 from patchword.recipes.task import Task
-from patchword.recipes.text.checks import checked_parts
+from patchword.recipes.text.checks import checked_parts, contents_of
 from patchword.recipes.text.evaluation import evaluate_texts
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.sample_texts import text_excerpts, text_location
@@ -58,6 +58,7 @@ TEXT = RecipeKind(
     build_task=_task,
     evaluate=evaluate_texts,
     check_data=_check_data,
+    contents=contents_of,
     sample_names=_sample_names,
     required_settings=_required,
     metric=_metric,

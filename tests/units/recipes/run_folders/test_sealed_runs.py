@@ -20,6 +20,7 @@ from support.material import UNSEALED, silent, tiny_recipe
 
 RECIPE = tiny_recipe("epochs=1")
 MODEL = {"model.safetensors", "config.json", "calibration.json", "recipe.yaml", "data.json", "machine.json"}
+MODEL |= {"samples.safetensors"}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -112,6 +112,10 @@ class TextTaskSpec(ABC, Generic[TextRows]):
     @abstractmethod
     def known_by(self, rows: TextRows) -> Iterator[tuple[Hashable, str]]:
         """Yield per row a key that is equal for equal rows, and the location of the row as text."""
+
+    def records(self, rows: TextRows) -> Iterable[object]:
+        """Return everything that the file has of each row."""
+        return cast(Iterable[object], rows)
 
     @abstractmethod
     def groups(self, rows: TextRows) -> Tensor:

@@ -86,6 +86,9 @@ class TableTask(TextTaskSpec[Table]):
         pairs = zip(rows.columns["text"], rows.columns.get("pair", rows.columns["text"]), strict=True)
         return ((pair, f"{rows.path}, line {line}") for pair, line in zip(pairs, rows.lines, strict=True))
 
+    def records(self, rows: Table) -> Iterable[object]:
+        return zip(*(rows.columns[role] for role in sorted(rows.columns)), strict=True)
+
     def groups(self, rows: Table) -> Tensor:
         """Equal texts stay together; the number of a group is that of its first row."""
         texts = list(zip(rows.columns["text"], rows.columns.get("pair", rows.columns["text"]), strict=True))
