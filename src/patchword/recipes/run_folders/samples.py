@@ -62,7 +62,7 @@ class SampleRecord:
             self.error = error
 
     def _digests(self) -> dict[str, Tensor]:
-        found = {}
+        found: dict[str, Tensor] = {}
         for part, contents in kind_of(self.recipe).contents(self.recipe, get_args(Split)).items():
             digests = digest_samples(contents, self._stopped.is_set)
             if digests is None:

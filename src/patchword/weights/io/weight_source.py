@@ -125,8 +125,8 @@ def _recognise(tensors: Tensors, config: Mapping[str, Any], preprocessor: Mappin
     if set(tensors) == {"vectors"}:
         raise UserError("these are word vectors, not a model", hint="query them: `patchword vectors near VECTORS WORD`")
     some = ", ".join(sorted(tensors)[:3])
-    named = f" of {config['architectures']}" if config.get("architectures") else ""
-    raise UserError("the tensor names belong to no known layout", got=f"{len(tensors)} tensors{named}: {some}, ...")
+    what = f" of {config['architectures']}" if config.get("architectures") else ""
+    raise UserError("the tensor names belong to no known layout", got=f"{len(tensors)} tensors{what}: {some}, ...")
 
 
 def _unwrapped(tensors: Tensors) -> Iterator[Tensors]:
