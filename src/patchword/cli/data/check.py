@@ -36,7 +36,7 @@ def check(
     are reported at once, by file and row: images that are truncated, empty or far too large, classes without images,
     rows of the wrong length, labels that are missing or unknown, text that is not UTF-8, answers that do not occur in
     their text, archives with entries outside of their folder. What may be intended, such as an image in both the
-    training and the test split, is a note.
+    training and the test split, or one that was saved again in another format, is a note.
 
     Annotations of objects (COCO JSON, YOLO text, Pascal VOC XML, LabelMe JSON, instance masks) are recognised by their
     files. Their faults are reported by file and object: boxes that are empty, swapped or outside of the image, unknown

@@ -15,6 +15,7 @@ from patchword.core.errors import UserError
 from patchword.data.faults import is_collecting
 from patchword.data.image.image_file import ALLOWING, convert_image, decode_image, read_header, read_image, warn_image
 from patchword.data.image.image_format import ImageFormat
+from patchword.data.image.near_duplicates import Thumbnails
 from patchword.data.progress import Progress
 from patchword.data.skipping import FaultySamples
 
@@ -31,9 +32,12 @@ LabelledFile = tuple[Path, str]  # an image file and its class
 Found = TypeVar("Found")
 
 
-def decode(path: Path, format: ImageFormat) -> Tensor:
+def decode(path: Path, format: ImageFormat, thumbnails: Thumbnails | None = None) -> Tensor:
     """Decode an image file to (channels, height, width) uint8: upright, and resized as the format describes."""
-    return _resized(read_image(path, _checked(format.channels)), format)
+    image = read_image(path, _checked(format.channels))
+    if thumbnails is not None:
+        thumbnails.add(path, image)
+    return _resized(image, format)
 
 
 def decode_bytes(data: bytes, path: Path, format: ImageFormat) -> Tensor:
@@ -80,11 +84,23 @@ def _centre(image: Image.Image, width: int, height: int) -> Image.Image:
 
 
 def check_images(
-    files: Sequence[LabelledFile], faulty: FaultySamples, progress: Progress | None = None, whole: bool = True
+    files: Sequence[LabelledFile],
+    faulty: FaultySamples,
+    progress: Progress | None = None,
+    whole: bool = True,
+    thumbnails: Thumbnails | None = None,
 ) -> list[bool]:
     """Read every image; return which ones are readable. whole: decode all pixels, not only the header."""
-    read = map_images(files, (lambda path: read_image(path, 3)) if whole else read_header, faulty, progress)
-    return [found is not None for found in read]
+
+    def read(path: Path) -> object:
+        if not whole:
+            return read_header(path)
+        image = read_image(path, 3)
+        if thumbnails is not None:
+            thumbnails.add(path, image)
+        return path
+
+    return [found is not None for found in map_images(files, read, faulty, progress)]
 
 
 def map_images(

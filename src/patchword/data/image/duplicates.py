@@ -9,10 +9,14 @@ from patchword.data.faults import is_collecting, warn
 from patchword.data.image.archives import opened
 
 
-def warn_duplicates(images: Sequence[tuple[Path, str, str]]) -> None:
-    """Warn of duplicates. images: path, class and split of each. Only files of equal size are read, which is cheap."""
+def warn_duplicates(images: Sequence[tuple[Path, str, str]]) -> set[Path]:
+    """Warn of duplicates, and return those in two splits. images: path, class and split of each.
+
+    Only files of equal size are read, which is cheap.
+    """
     if not is_collecting():
-        return
+        return set()
+    named = set()
     by_length = _same_content((_length(path), row) for row, (path, _, _) in enumerate(images))
     for rows in by_length:
         for same in _same_content((_digest(images[row][0]), row) for row in rows):
@@ -21,8 +25,10 @@ def warn_duplicates(images: Sequence[tuple[Path, str, str]]) -> None:
                 if part != first[2]:
                     what = f"{path} ({part}) is {first[0]} ({first[2]})"
                     warn("an image in both training and test data", what)
+                    named |= {path, first[0]}
                 elif label != first[1]:
                     warn("an image in two classes", f"{path} is {first[0]}")
+    return named
 
 
 def _same_content(keyed: Iterable[tuple[Hashable, int]]) -> Iterator[list[int]]:

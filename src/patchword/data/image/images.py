@@ -17,6 +17,7 @@ from patchword.core.errors import UserError, nearest
 from patchword.core.grid import Size, sides
 from patchword.data.image.decoding import LabelledFile, check_images, decode, map_images
 from patchword.data.image.image_format import ImageFormat
+from patchword.data.image.near_duplicates import Thumbnails
 from patchword.data.progress import Progress
 from patchword.data.randomness import order
 from patchword.data.skipping import FaultySamples
@@ -153,7 +154,11 @@ class Images:
 
 
 def load_pixels(
-    files: Sequence[LabelledFile], format: ImageFormat, faulty: FaultySamples, progress: Progress | None = None
+    files: Sequence[LabelledFile],
+    format: ImageFormat,
+    faulty: FaultySamples,
+    progress: Progress | None = None,
+    thumbnails: Thumbnails | None = None,
 ) -> tuple[Pixels, Tensor]:
     """Read every image once, so that corrupt ones are reported before training; keep them in memory if they fit.
 
@@ -162,11 +167,12 @@ def load_pixels(
     an epoch. A truncated image is then an error when a batch reads it.
     """
     if len(files) * prod(format.shape) > MEMORY:
-        good = torch.tensor(check_images(files, faulty, progress, whole=len(files) <= WHOLE)).nonzero()[:, 0]
+        readable = check_images(files, faulty, progress, whole=len(files) <= WHOLE, thumbnails=thumbnails)
+        good = torch.tensor(readable).nonzero()[:, 0]
         return OnDisk(tuple(files[row][0] for row in good.tolist()), format), good
     found = torch.zeros(len(files), *format.shape, dtype=torch.uint8)
     read = torch.zeros(len(files), dtype=torch.bool)
-    for row, pixels in enumerate(map_images(files, lambda path: decode(path, format), faulty, progress)):
+    for row, pixels in enumerate(map_images(files, lambda path: decode(path, format, thumbnails), faulty, progress)):
         if pixels is not None:
             found[row], read[row] = pixels, True
     return InMemory(found if read.all() else found[read]), read.nonzero()[:, 0]

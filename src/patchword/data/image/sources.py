@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, get_args
 
@@ -18,6 +18,7 @@ from patchword.data.image.idx import read_idx
 from patchword.data.image.image_file import is_color
 from patchword.data.image.image_format import ImageFormat
 from patchword.data.image.images import Images, in_memory, load_pixels
+from patchword.data.image.near_duplicates import Thumbnails, warn_near_duplicates
 from patchword.data.image.splits import Part, Split, has_test, has_validation, in_split
 from patchword.data.progress import Progress
 from patchword.data.sample_digests import Contents
@@ -153,11 +154,15 @@ class DigitsSource:
 
 @dataclass(frozen=True)
 class ListedSource:
-    """Image files with a label each, and optionally a split. min_classes: 1 if the labels are not used"""
+    """Image files with a label each, and optionally a split. min_classes: 1 if the labels are not used
+
+    thumbnails: of the images that were decoded so far.
+    """
 
     name: str
     rows: tuple[tuple[Path, str, Split | None], ...]  # path, label, split or None
     min_classes: int = 2
+    thumbnails: Thumbnails = field(default_factory=Thumbnails, repr=False, compare=False)
 
     @property
     def has_validation(self) -> bool:
@@ -174,7 +179,7 @@ class ListedSource:
         numbers = {label: number for number, label in enumerate(classes)}
         labels = torch.tensor([numbers[label] for _, label, _ in self.rows])
         chosen = self._in_split(part, labels).nonzero()[:, 0]
-        pixels, good = load_pixels(self._files(chosen.tolist()), format, self._faulty(part), progress)
+        pixels, good = load_pixels(self._files(chosen.tolist()), format, self._faulty(part), progress, self.thumbnails)
         origin, chosen = f"{len(self.rows):,} image files", chosen[good]
         return Images(self.name, origin, pixels, labels[chosen], classes, self.keys()[chosen])
 
@@ -183,14 +188,17 @@ class ListedSource:
         return any(_has_color(path) for path, _, _ in sample)
 
     def check(self, format: ImageFormat) -> None:
-        self._check_classes()
+        copies = self._check_classes()
         parts: list[Split] = ["validation", "test"] if self.has_validation else ["test"]
         for part in parts:
-            check_images(self._files(self._rows_of(part)), self._faulty(part))
+            check_images(self._files(self._rows_of(part)), self._faulty(part), thumbnails=self.thumbnails)
+        self._warn_near_duplicates(copies)
 
     def examine(self, progress: Progress | None = None) -> int:
-        attempt(self._check_classes)
-        check_images(self._files(range(len(self.rows))), self._faulty("all"), progress)
+        copies = attempt(self._check_classes)
+        check_images(self._files(range(len(self.rows))), self._faulty("all"), progress, thumbnails=self.thumbnails)
+        if copies is not None:
+            self._warn_near_duplicates(copies)
         return len(self.rows)
 
     def contents(self, part: Split) -> Contents:
@@ -203,15 +211,19 @@ class ListedSource:
     def _faulty(self, part: Part) -> FaultySamples:
         return FaultySamples(f"{self.name}, {part} split", "images", training=part == "train")
 
-    def _check_classes(self) -> None:
-        """Refuse too few classes; warn of classes without training images and of duplicates."""
+    def _warn_near_duplicates(self, known: set[Path]) -> None:
+        splits = {part: [self.rows[row][0] for row in self._rows_of(part)] for part in get_args(Split)}
+        warn_near_duplicates(self.thumbnails, splits, known)
+
+    def _check_classes(self) -> set[Path]:
+        """Refuse too few classes; warn of classes without training images and of duplicates, and return the latter."""
         labels = {label for _, label, _ in self.rows}
         if len(labels) == 1 < self.min_classes:
             raise UserError(f"all images of {self.name} have the same class", expected="two or more", got=labels.pop())
         parts: dict[int, Split] = {row: part for part in get_args(Split) for row in self._rows_of(part)}
         for label in sorted(labels - {self.rows[row][1] for row, part in parts.items() if part == "train"}):
             warn("a class without training images", f"{self.name}: {label}")
-        warn_duplicates([(path, label, parts[row]) for row, (path, label, _) in enumerate(self.rows)])
+        return warn_duplicates([(path, label, parts[row]) for row, (path, label, _) in enumerate(self.rows)])
 
     def _rows_of(self, part: Split) -> list[int]:
         classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in self.rows}))}
