@@ -19,6 +19,11 @@ from patchword.weights.io.saving import describe
 
 OUTPUT = "scores"
 InputTensors = tuple[Tensor, ...]
+_REASONS = {  # why models that read something else are not exported
+    "pairs": "a translator calls its decoder once per token, which is no single graph; `patchword translate` runs it",
+    "characters": "its recurrence is a loop over the words, which a graph has for one length only",
+    "vectors": "its inputs are vectors that other models compute",
+}
 
 
 class Inputs(Protocol):
@@ -48,8 +53,9 @@ class Inputs(Protocol):
 
 def inputs_of(card: Card, size: Size | None = None, batch: int | None = None, tokens: int | None = None) -> Inputs:
     """Return the inputs of a model. size: of images. batch, tokens: fixed batch size and length; default is any."""
-    if (reads := REGISTRY.reads(card.model)) in ("pairs", "characters", "vectors"):
-        raise UserError(f"{card.model!r} cannot be exported", expected=f"an image or text model, not one of {reads}")
+    if (reads := REGISTRY.reads(card.model)) in _REASONS:
+        expected = f"an image or text model, not one of {reads}"
+        raise UserError(f"{card.model!r} cannot be exported", expected=expected, hint=_REASONS[reads])
     if REGISTRY.reads_images(card.model):
         if tokens is not None:
             raise UserError("a fixed number of tokens is for text models", got=card.model)
