@@ -23,6 +23,11 @@ torch.backends.cudnn.allow_tf32 = False  # a GPU would shorten the numbers of co
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Most runs of tests are written by hand, without a seal; the tests of seals expect the warning themselves."""
+    config.addinivalue_line("filterwarnings", "ignore::patchword.core.errors.UnsealedWarning")
+
+
 # The files that take longest. They run first, so that at the end no worker waits for one of them.
 LONG = (
     "test_every_model.py",

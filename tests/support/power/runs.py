@@ -14,6 +14,7 @@ from rich.console import Console
 from patchword.api.training import train_recipe
 from patchword.core.errors import UserError
 from patchword.recipes import find_recipe
+from patchword.recipes.run_folders.finished import clean
 from patchword.recipes.schema.recipe import Recipe
 from patchword.training.loggers.loggers import NO_LOGGERS
 from patchword.training.run_log import read_metrics
@@ -96,6 +97,7 @@ def difference(folder: Path, whole: Path) -> str:
             return f"another {name}"
     if not (folder / "finished.json").is_file():
         return "it is not finished"
+    clean(folder)  # a finished run may keep what a kill left, until this
     litter = [path.name for path in folder.iterdir() if path.name.startswith(".") and path.name != ".lock"]
     return f"left behind: {litter}" if litter else ""
 

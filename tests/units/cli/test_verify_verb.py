@@ -31,7 +31,7 @@ def test_changed_missing_and_added_files_are_shown(command, mine):
     assert states["calibration.json"] == "missing"
     assert states["tokenizer.json"] == "added"
     assert "expected" in printed
-    assert "3 of 7 files are not as sealed" in printed
+    assert "3 of 8 files are not as sealed" in printed
     code, printed, _ = command("verify", str(mine), "--json")
     assert code == 1
     assert {"name": "tokenizer.json", "state": "added", "expected": "no such file", "found": "a file"} in json.loads(

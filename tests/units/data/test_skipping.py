@@ -22,6 +22,7 @@ from patchword.recipes.evaluation import evaluate
 from patchword.recipes.image.recipe import ImageRecipe
 from patchword.recipes.parallel import check_agreement
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.verification import reseal
 from patchword.recipes.text.data import read_parts
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_spec_of
@@ -249,6 +250,7 @@ def test_a_run_of_an_earlier_version_has_no_record_of_skipped_samples_and_resume
     assert train(recipe, Path("runs/a"), silent())
     data = read_json(Path("runs/a/data.json"))
     write_json(Path("runs/a/data.json"), {name: value for name, value in data.items() if name != "skipped"})
+    reseal(Path("runs/a"))
     assert train(recipe, Path("runs/a"), silent(), resume=True)
 
 

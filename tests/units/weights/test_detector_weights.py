@@ -181,7 +181,10 @@ def test_bad_tensors_are_refused(message, overrides, folder):
         (lambda config: config["config"].update(classes=-1), "field 'classes'"),
         (lambda config: config["config"].update(backbone="none"), "no model is called 'none'"),
         (lambda config: config["config"].update(backbone_fields={"depths": [10**9] * 4}), "does not fit its config"),
-        (lambda config: config["config"].update(layers=10**9), "does not fit its config"),
+        (
+            lambda config: config["config"].update(layers=10**9),
+            "field 'layers' of model 'mask-rcnn': expected at most 16,777,216",
+        ),
         (lambda config: config["config"].update(backbone_fields=3), "field 'backbone_fields'"),
         (lambda config: config.pop("labels"), "not a patchword card"),
         (lambda config: config.update(model="yolo"), "no model is called 'yolo'"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from patchword.core.errors import UserError
 from patchword.core.files import write_json
+from patchword.core.seal.changing import remove_staging
 from patchword.recipes.run_folder import RunFolder
 from patchword.recipes.run_folders.records import read_record
 from patchword.recipes.run_folders.sealing import finishing
@@ -63,6 +64,7 @@ def clean(folder: Path) -> int:
             )
         if not is_finished(folder):
             mark_finished(folder)
+        remove_staging(folder)
         return remove_checkpoints(folder / "checkpoints")
 
 
