@@ -157,6 +157,8 @@ def _scaled(image: Image.Image) -> Image.Image:
     values = np.asarray(image).astype(np.float32)
     if not np.isfinite(values).all():
         raise ValueError("pixels that are not finite")
+    if values.max() < 0:
+        raise ValueError("pixels of which all are negative, so that none says what is white")
     largest = max(float(values.max()), 1e-12)
     top = 65535.0 if image.mode.startswith("I") and largest <= 65535 else largest
     return Image.fromarray((values / top * 255).round().clip(0, 255).astype(np.uint8))

@@ -14,6 +14,7 @@ from patchword.data.image.splits import Split
 from patchword.data.skipping import FaultySamples
 
 NOT_AN_IMAGE = "a file in a class folder that is ignored: its suffix is not an image's"
+MERGED = "a class whose folders of splits are merged and split anew"
 NOT_A_FILE = "a folder, a pipe or a device with the suffix of an image"
 _PARTS: dict[str, Split] = {
     "train": "train",
@@ -31,11 +32,23 @@ def folder_source(folder: Path) -> ListedSource:
     """Read one subfolder per class; or such subfolders inside `train`, `test` and optionally `validation`."""
     _refuse_system_folder(folder)
     if not any(sub.is_dir() for sub in (folder / "train").glob("*")):  # else `train` is a class, e.g. of vehicles
+        _warn_merged(folder)
         return ListedSource(folder.name, tuple((path, label, None) for path, label in _classes(folder)))
     parts = sorted(sub for sub in folder.iterdir() if sub.is_dir() and sub.name in _PARTS)
     _refuse_twice(folder, [sub.name for sub in parts])
     rows = tuple((path, label, _PARTS[sub.name]) for sub in parts for path, label in _classes(sub))
     return ListedSource(folder.name, rows)
+
+
+def _warn_merged(folder: Path) -> None:
+    """Warn of classes with folders `train` and `test` inside, whose images are read as one."""
+    for sub in sorted(sub for sub in folder.iterdir() if sub.is_dir()):
+        parts = sorted(one.name for one in sub.iterdir() if one.name in _PARTS and one.is_dir())
+        if len(parts) > 1:
+            warn(
+                MERGED,
+                f"{sub}: {', '.join(parts)}; folders that split a data set are above the classes: train/{sub.name}",
+            )
 
 
 def unlabelled_source(folder: Path) -> ListedSource:

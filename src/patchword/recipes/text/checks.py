@@ -1,7 +1,7 @@
 """Checks of the texts and settings before training starts."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ from patchword.data.faults import FaultReport, SkipRule, collect_faults, warn
 from patchword.data.image.splits import Split
 from patchword.data.sample_digests import Contents
 from patchword.data.skipping import read_with
+from patchword.data.text.formats.tables import Table
+from patchword.data.text.near_duplicates import normalized_text
 from patchword.objectives.class_weights import imbalance_hint
 from patchword.recipes.text.data import Parts, parted, require_train, validation_fraction
 from patchword.recipes.text.recipe import TextRecipe
@@ -37,6 +39,7 @@ def checked_parts(spec: TextTaskSpec[Any], rule: SkipRule | None) -> tuple[Parts
                 report.attempt(spec.check, Path(getattr(recipe, part)), found, labels)
         if train and labels is not None:
             report.attempt(spec.check_trained, Path(recipe.train), train)
+            _doubt_contradictions(spec, train)
             _doubt_copies(spec, train, {part: found for part, found in rows.items() if found})
     if train is None or labels is None:
         raise AssertionError("one_report raises an error for missing parts")  # never reached
@@ -61,12 +64,28 @@ def _contents(spec: TextTaskSpec[Any], part: Split) -> Contents:
 def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]) -> None:
     """Report validation and test texts that are also training texts."""
     learned = dict(spec.known_by(train))
+    plain = {normalized_text(known): place for known, place in learned.items()}
     for part, rows in others.items():
         for known, place in spec.known_by(rows):
             if known in learned:
-                warn(
-                    f"a {spec.row} of the {part} file that is also in the training file", f"{place} is {learned[known]}"
+                kind = f"a {spec.row} of the {part} file that is also in the training file"
+                warn(kind, f"{place} is {learned[known]}")
+            elif text := normalized_text(known):
+                kind = (
+                    f"a {spec.row} of the {part} file that is in the training file but for case, spaces or punctuation"
                 )
+                if text in plain:
+                    warn(kind, f"{place} is like {plain[text]}")
+
+
+def _doubt_contradictions(spec: TextTaskSpec[Any], train: Any) -> None:
+    """Report equal training texts with different labels."""
+    labels = train.columns.get("label") if isinstance(train, Table) else None
+    first: dict[Hashable, tuple[str, str]] = {}
+    for (known, place), label in zip(spec.known_by(train), labels, strict=True) if labels else ():
+        other, before = first.setdefault(known, (label, place))
+        if other != label:
+            warn(f"a {spec.row} with two labels, one of which is wrong", f"{place}: {label!r}; {before}: {other!r}")
 
 
 def doubts(texts: TableSet, recipe: TextRecipe) -> list[str]:
@@ -90,9 +109,9 @@ def doubts(texts: TableSet, recipe: TextRecipe) -> list[str]:
     if missing := [name for name in texts.labels if name.casefold() in ("nan", "none", "null", "n/a", "")]:
         lines.append(f"note: a label is called {missing[0]!r}: is it a missing value?")
     columns = texts.table.columns
-    repeated = len(texts.table) - len(set(zip(columns["text"], columns.get("pair", columns["text"]), strict=True)))
-    if repeated:
-        lines.append(f"note: {repeated:,} of {len(texts.table):,} texts are duplicates")
+    rows = list(zip(columns["text"], columns.get("pair", columns["text"]), strict=True))
+    if repeated := len(rows) - len(set(rows)):
+        lines.append(f"note: {repeated:,} of {len(rows):,} texts are duplicates")
     return lines
 
 
