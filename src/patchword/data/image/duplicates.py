@@ -16,7 +16,7 @@ def warn_duplicates(images: Sequence[tuple[Path, str, str]]) -> set[Path]:
     """
     if not is_collecting():
         return set()
-    named = set()
+    named: set[Path] = set()
     by_length = _same_content((_length(path), row) for row, (path, _, _) in enumerate(images))
     for rows in by_length:
         for same in _same_content((_digest(images[row][0]), row) for row in rows):
