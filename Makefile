@@ -8,7 +8,7 @@ PINS := --constraint constraints.txt
 BUILD_PINS := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
 
-.PHONY: demo test lint types slow fuzz survive data docs notebooks zoo hooks pins stubs web newest clean
+.PHONY: demo test lint types slow fuzz survive crash data docs notebooks zoo hooks pins stubs web newest clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -34,6 +34,11 @@ fuzz: $(VENV)/.test
 # 100 kills and 20 stops, of image models and of masked language models; SURVIVAL_SHARE=0.1 runs a tenth of them.
 survive: $(VENV)/.test
 	$(BIN)/pytest -m slow tests/survival
+
+# Random tiny runs with random signals, kills, full disks and damaged files; MINUTES=30 SEED= CASE=.
+crash: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -W ignore -m support.crash --minutes $(or $(MINUTES),30) \
+		$(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE))
 
 # Fashion-MNIST: Debian's package where we may install it, else a verified download into the data folder.
 data: $(VENV)/.demo
