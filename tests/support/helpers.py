@@ -91,7 +91,7 @@ def randomise(model: nn.Module, seed: int = 0) -> nn.Module:
                 parameter.copy_(0.5 + 0.3 * noise)
             elif parameter.ndim == 3:  # leading tokens and positions
                 parameter.copy_(noise)
-            else:
+            elif parameter.numel():  # a part of MobileBERT is empty if its embedding has the width of a token
                 scale = 3.4 if parameter.ndim == 2 and any(word in name for word in SHARP) else 1.7
                 parameter.copy_(scale * noise / parameter[0].numel() ** 0.5)
         for name, statistic in model.named_buffers():  # of batch norms
