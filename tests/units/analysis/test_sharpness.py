@@ -14,6 +14,7 @@ from patchword.inspection.sharpness import SampleOptions, open_run
 from patchword.recipes import find_recipe
 from patchword.recipes import train as recipe_run
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.verification import reseal
 from patchword.reports.landscape.sharpness import sharpness_section
 from support.material import TINY_MODEL, silent, write_classes
 from support.tiny_losses import network, quadratic
@@ -147,6 +148,7 @@ def change(run: Path, how) -> None:
     tensors = load_file(path)
     name = next(name for name, tensor in tensors.items() if tensor.is_floating_point() and tensor.ndim == 2)
     save_file({**tensors, name: how(tensors[name])}, path)
+    reseal(run)
 
 
 def test_bad_input_is_one_clear_error(command, run, tmp_path):

@@ -78,6 +78,7 @@ VERBS = [
     "data",
     "tokenizer",
     "vectors",
+    "verify",
     "doctor",
 ]
 

@@ -18,6 +18,7 @@ from patchword.inspection.attention_texts import TextAttention, TextLayerLook
 from patchword.inspection.robustness import Plan, Robustness, known_robustness, robustness
 from patchword.layers import record_attention
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.verification import reseal
 from patchword.reports.attention.text_figures import text_figures
 from support.helpers import tiny_text
 from support.material import everything_below, write_picture
@@ -142,6 +143,7 @@ def test_mistakes_are_told_and_nothing_is_written(command, trained, words, messa
 def test_a_run_without_its_data_is_told(command, mine):
     recipe = mine / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("data: digits", "data: gone"))
+    reseal(mine)
     for words in (("attention", mine, "--data", "test"), ("robustness", mine)):
         code, _, complaint = command(*words)
         assert code == 2
@@ -218,6 +220,7 @@ def test_what_is_not_tried_again_stays_while_the_weights_are_the_same(command, m
     assert json.loads((mine / "robustness.json").read_text())["corrupted"] == {}
     weights = load_file(mine / "model.safetensors")
     save_file({name: tensor * 1.5 for name, tensor in weights.items()}, mine / "model.safetensors")
+    reseal(mine)
     assert command("evaluate", mine)[0] == 0
     assert "changed after its robustness was measured" in (mine / "report.html").read_text()
 

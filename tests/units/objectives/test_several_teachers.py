@@ -11,6 +11,7 @@ from patchword.objectives.distillation.ensemble import average_answers
 from patchword.recipes.distillation import images as taught_images
 from patchword.recipes.model_choice import model_names
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.verification import reseal
 from patchword.recipes.schema.recipe import Recipe
 from patchword.recipes.train import build_task, train
 from patchword.studies import find_recipe
@@ -37,6 +38,7 @@ def prepared_folder(tmp_path_factory) -> Path:
     before = Run(folder / "second").model().card.normalization
     text = card.read_text().replace(f"{before.mean[0]}", f"{before.mean[0] + 0.05:.4f}")
     card.write_text(text)
+    reseal(folder / "second")
     return folder
 
 

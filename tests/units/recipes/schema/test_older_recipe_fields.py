@@ -11,6 +11,7 @@ from patchword.models import REGISTRY
 from patchword.recipes import find_recipe
 from patchword.recipes.evaluation import evaluate
 from patchword.recipes.run import Run
+from patchword.recipes.run_folders.verification import reseal
 from patchword.recipes.schema.aliases import ADVICE, ALIASES
 from patchword.recipes.schema.older_fields import OLDER_FIELDS, current_name, with_current_names
 from patchword.recipes.schema.reading import read_recipe
@@ -55,6 +56,7 @@ def test_a_run_with_older_names_resumes_and_evaluates(tmp_path):
     path = tmp_path / "run" / "recipe.yaml"
     before = evaluate(Run(tmp_path / "run"), "cpu").summary()
     path.write_text(yaml.safe_dump(with_older_names(yaml.safe_load(path.read_text()))))
+    reseal(tmp_path / "run")
     assert "rate" in yaml.safe_load(path.read_text())
     assert evaluate(Run(tmp_path / "run"), "cpu").summary() == before
     assert train(recipe, tmp_path / "run", silent(), resume=True)
