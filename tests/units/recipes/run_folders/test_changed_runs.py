@@ -1,4 +1,4 @@
-"""Whoever opens a run is told of a changed file; nothing is served from it, and nothing is overwritten."""
+"""A changed file is an error wherever a run is opened: nothing is computed from it, and nothing is overwritten."""
 
 import json
 import shutil
