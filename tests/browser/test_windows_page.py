@@ -174,7 +174,7 @@ def test_blocks_and_stages_are_chosen(visit: Open) -> None:
     page.locator("#windows-model").select_option("cvt-mini")
     expect(page.get_by_role("region", name="cvt-mini", exact=True)).to_be_visible()
     page.get_by_text("The keys of this token as a table").click()
-    assert page.get_by_role("row").count() == 1 + 1 + 4  # the head, [CLS] and 4 x 4 keys
+    expect(page.get_by_role("row")).to_have_count(1 + 1 + 4)  # the head, [CLS] and 4 x 4 keys
 
 
 def test_every_view_is_saved_and_drawn(visit: Open) -> None:
