@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
+
+from patchword.core.errors import UserError
 
 ConfigValue: TypeAlias = "bool | int | float | str | Sequence[ConfigValue] | None"
 """The value of a config field; a string is converted to the type of the field."""
@@ -15,11 +18,24 @@ class Normalization:
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
 
+    def __post_init__(self) -> None:
+        if not self.mean or len(self.mean) != len(self.std):
+            found = f"{len(self.mean)} and {len(self.std)}"
+            raise UserError("normalization of pixels", expected="one mean and one std per channel", got=found)
+        if not all(map(isfinite, self.mean)):
+            raise UserError("mean of the normalization", expected="finite numbers", got=_listed(self.mean))
+        if not all(isfinite(value) and value > 0 for value in self.std):
+            raise UserError("std of the normalization", expected="finite numbers above 0", got=_listed(self.std))
+
     def over(self, channels: int) -> "Normalization":
         """Return the normalization for this number of channels; if it differs, all channels use the average."""
         if len(self.mean) == channels:
             return self
         return Normalization((sum(self.mean) / len(self.mean),), (sum(self.std) / len(self.std),))
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 @dataclass(frozen=True)

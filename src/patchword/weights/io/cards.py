@@ -8,8 +8,14 @@ from patchword.core.errors import UserError
 from patchword.models.older_fields import rename_older_fields
 
 
+VERSION = 1  # of config.json
+
+
 def card_from_dict(described: Mapping[str, Any]) -> Card:
     """Parse a card written by `describe`; raise an error if it is not one."""
+    if (version := described.get("version", VERSION)) != VERSION or isinstance(version, bool):
+        hint = "a newer patchword may have written it: update patchword"
+        raise UserError("config.json has an unknown version", expected=VERSION, got=repr(version), hint=hint)
     try:
         fields = rename_older_fields(described["config"])
         config = {field: _tuples(value) for field, value in fields.items()}
@@ -17,13 +23,19 @@ def card_from_dict(described: Mapping[str, Any]) -> Card:
         means, spreads = (tuple(float(value) for value in normalization[key]) for key in ("mean", "std"))
         labels = tuple(str(label) for label in described["labels"])
         resize = Resize(**described.get("resize", {}))  # older cards have none
-        return Card(str(described["model"]), config, labels, Normalization(means, spreads), resize)
+        card = Card(str(described["model"]), config, labels, Normalization(means, spreads), resize)
+    except UserError:
+        raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UserError(
             "config.json is not a patchword card",
             expected="model, config, labels, normalization",
             got=f"{type(error).__name__}: {error}",
         ) from None
+    classes = card.config.get("classes")
+    if card.labels and isinstance(classes, int) and len(card.labels) != classes:
+        raise UserError("labels in config.json", expected=f"one per class ({classes}), or none", got=len(card.labels))
+    return card
 
 
 def _tuples(value: Any) -> Any:

@@ -14,6 +14,7 @@ from patchword.layers.quantize import without_ranges
 from patchword.models import REGISTRY
 from patchword.models.detection import DETECTORS
 from patchword.models.segmentation import SEGMENTERS
+from patchword.weights.io.cards import VERSION
 from patchword.weights.io.dense_families import DENSE
 from patchword.weights.io.preprocessing import PILLOW
 from patchword.weights.io.weight_source import WEIGHT_FILES
@@ -55,7 +56,7 @@ def save(model: ModuleWithCard, folder: str | Path, layout: Library = "patchword
 
 def describe(card: Card) -> dict[str, Any]:
     """Return the card as it is written to config.json."""
-    return {"library": "patchword", "version": 1, **asdict(card)}
+    return {"library": "patchword", "version": VERSION, **asdict(card)}
 
 
 def _table(library: str, card: Card) -> Layout:
