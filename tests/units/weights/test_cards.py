@@ -44,7 +44,7 @@ def test_labels_are_one_per_class(saved, tmp_path, count):
 
 @pytest.mark.parametrize("version", [99, 0, "1", True, None], ids=repr)
 def test_an_unknown_version_is_refused(saved, tmp_path, version):
-    with pytest.raises(UserError, match="config.json has an unknown version: expected 1"):
+    with pytest.raises(UserError, match=r"config.json has an unknown version: expected 1"):
         loaded_with(saved, tmp_path / "copy", version=version)
 
 

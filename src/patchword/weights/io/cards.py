@@ -7,7 +7,6 @@ from patchword.core.card import Card, Normalization, Resize
 from patchword.core.errors import UserError
 from patchword.models.older_fields import rename_older_fields
 
-
 VERSION = 1  # of config.json
 
 
