@@ -1,8 +1,9 @@
 """Resumes a run, and ends a failed run with the command that resumes it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -36,6 +37,18 @@ def resume_loop(loop: Loop, console: Console) -> None:
         raise UserError(
             "the run cannot be resumed", expected="an intact checkpoint", got=f"{count} damaged checkpoints", hint=hint
         )
+
+
+def note_other_machine(folder: Path, now: Mapping[str, Any], console: Console) -> None:
+    """Say that a run resumes on another machine, or with other threads, so that it cannot stay equal to the bit."""
+    before = read_record(folder, MACHINE)
+    for field in ("device", "processor", "torch"):
+        if field in before and before[field] != now[field]:
+            text = (
+                f"note: the run began with another {field} ({before[field]}; now {now[field]}): results are rounded "
+                "differently, so they are not equal to the bit with those of a run that was not stopped"
+            )
+            console.print(text, highlight=False, markup=False)
 
 
 def _position(loop: Loop) -> str:

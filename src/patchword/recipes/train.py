@@ -22,7 +22,7 @@ from patchword.recipes.kinds import kind_of
 from patchword.recipes.parallel import check_agreement, check_group, samples_of
 from patchword.recipes.results.calibration import CALIBRATION
 from patchword.recipes.results.mistakes import MISTAKES
-from patchword.recipes.resume import report_cost, resumable, resume_loop
+from patchword.recipes.resume import note_other_machine, report_cost, resumable, resume_loop
 from patchword.recipes.run_folders.finished import is_finished
 from patchword.recipes.run_folders.records import DATA, EVALUATION, read_record
 from patchword.recipes.run_folders.restarts import check_recipe_is_there, check_resumable, has_results
@@ -112,6 +112,8 @@ def train(
         with resumable(folder), group.main_only(exclusive(folder)), supervision.interruptible() as interrupted:
             if group.is_main:
                 check_folder(recipe, folder, resume)  # another process may have had the lock while the data were read
+                if resume:
+                    note_other_machine(folder, machine(task.device), console)
                 begin(recipe, task, folder, resume)
             loop = assemble(recipe, task, folder, console, group)
             loop.interrupted = lambda: interrupted() or supervision.stop()

@@ -110,6 +110,20 @@ def test_saved_at_every_step(whole, tmp_path, stop_after):
     assert_the_same(folder, whole)
 
 
+def test_another_number_of_threads_is_said(whole, tmp_path, stop_after, monkeypatch):
+    """Sums over other threads are rounded differently, so that the run is not equal to the bit."""
+    folder, same, other = tmp_path / "run", silent(), silent()
+    stop_after(3)
+    assert not train(RECIPE, folder, silent())
+    assert not train(RECIPE, folder, same, resume=True)
+    assert "note:" not in same.file.getvalue()
+    begun = recipe_run.machine
+    monkeypatch.setattr(recipe_run, "machine", lambda device: {**begun(device), "processor": "x86_64, 7 threads"})
+    assert not train(RECIPE, folder, other, resume=True)
+    assert "note: the run began with another processor" in other.file.getvalue()
+    assert "now x86_64, 7 threads" in other.file.getvalue()
+
+
 def test_a_checkpoint_with_the_earlier_names_of_the_state_is_resumed(whole, tmp_path, stop_after):
     folder = tmp_path / "run"
     stop_after(STEPS + 7)
