@@ -22,6 +22,12 @@ from support.material import differing
 LONG = 240_000  # milliseconds that a training may take on a busy machine
 FIELDS = {"epochs": "20", "model.depth": "1", "model.dropout": "0.1", "augmentation.shift": "1"}
 
+HOLD_RECIPES = """() => {
+  const fetched = window.fetch
+  window.fetch = (path, options) =>
+    path === '/api/recipes' ? new Promise((resolve) => { window.answerRecipes = resolve }) : fetched(path, options)
+}"""
+
 
 class RunsLab:
     """A lab in a folder of its own."""
@@ -147,6 +153,18 @@ def test_a_run_is_followed_and_may_disappear(at: Any, own_lab: RunsLab) -> None:
     expect(found.page.locator("[data-run=growing]")).to_have_count(0)
     assert shown(found.page) == ["first"]
     found.errors[:] = [error for error in found.errors if "404" not in error]  # asked before the page knew
+
+
+def test_the_form_drops_an_answer_that_comes_after_it_was_left(at: Any) -> None:
+    page = at("#/cost").page
+    expect(page.locator("[data-check=agrees]")).to_be_visible()
+    page.evaluate(HOLD_RECIPES)
+    page.evaluate("location.hash = '#/runs?runs=&form=start'")
+    expect(page.locator("#start-recipe")).to_be_visible()
+    page.evaluate("location.hash = '#/cost'")
+    expect(page.locator("[data-check=agrees]")).to_be_visible()
+    page.evaluate("answerRecipes(Response.json({ recipes: [], processes: 1 }))")
+    page.evaluate("new Promise((resolve) => setTimeout(resolve))")  # warnings of the answer come before this
 
 
 def test_a_wrong_field_is_explained_by_the_form(at: Any, own_lab: RunsLab) -> None:
