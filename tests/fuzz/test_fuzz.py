@@ -36,6 +36,12 @@ def test_a_mistake_is_found(name, monkeypatch):
     assert any("reference attention" in line for outcome in found for line in outcome.failures)
 
 
+@pytest.mark.parametrize(("name", "seed"), [("bigbird", 1043), ("xlm", 1039)])
+def test_what_transformers_does_beside_the_model_is_no_difference(name, seed):
+    """Big Bird takes the tokens up to an id 66 for a question, XLM computes its softmax in float32."""
+    assert 0 < run(name, CHECKS[name], seed).worst < 1e-13
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), 1e-3])
 def test_a_difference_is_a_failure(wrong):
     outcome = Outcome()

@@ -1,11 +1,14 @@
 """Text families of transformers: random configs and heads; their weights here, and back again."""
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import transformers
@@ -172,11 +175,23 @@ def _texts(draw: random.Random, vocabulary: int, longest: int, padding: int) -> 
 
 
 def _answer(model: Any, text: Text) -> Tensor:
-    segments = {} if text.segments is None else {"token_type_ids": text.segments}
-    found = model(text.ids, attention_mask=text.mask.long(), **segments)
+    inputs = {} if text.segments is None else {"token_type_ids": text.segments}
+    if isinstance(model, transformers.BigBirdForQuestionAnswering):
+        # It takes the tokens up to the first `sep_token_id` (66) for a question and lowers their logits by a million.
+        inputs["question_lengths"] = torch.zeros(len(text.ids), 1)
+    with _float64():
+        found = model(text.ids, attention_mask=text.mask.long(), **inputs)
     if hasattr(found, "logits"):
         return found.logits
     return torch.stack([found.start_logits, found.end_logits], -1)
+
+
+@contextmanager
+def _float64() -> Iterator[None]:
+    """Keep float64 where transformers casts to float32 whatever the model's dtype: XLM, before its softmax."""
+    single = Tensor.float
+    with patch.object(Tensor, "float", lambda values: values if values.dtype == torch.float64 else single(values)):
+        yield
 
 
 def _real(found: Tensor, text: Text) -> Tensor:
