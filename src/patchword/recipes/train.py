@@ -38,7 +38,7 @@ from patchword.training.checkpoint.background import BackgroundCheckpoints
 from patchword.training.checkpoint.checkpoint import SaveCost
 from patchword.training.checkpoint.disk_check import check_disk
 from patchword.training.freezing import epoch_starter, freeze_backbone
-from patchword.training.lock.lock import check_unlocked, exclusive
+from patchword.training.lock.lock import check_in_place, check_unlocked, exclusive
 from patchword.training.loggers.loggers import RunLoggers
 from patchword.training.loggers.progress import LoggedProgress
 from patchword.training.loop import Loop
@@ -116,8 +116,14 @@ def train(
                     note_other_machine(folder, machine(task.device), console)
                 begin(recipe, task, folder, resume)
             loop = assemble(recipe, task, folder, console, group)
-            loop.interrupted = lambda: interrupted() or supervision.stop()
-            loop.cancelled = group.local_decision(lambda: stop_requested() or supervision.stop())
+
+            def stopped() -> bool:
+                if group.is_main:
+                    check_in_place(folder)  # else the next save would make another folder
+                return supervision.stop()
+
+            loop.interrupted = lambda: interrupted() or stopped()
+            loop.cancelled = group.local_decision(lambda: stop_requested() or stopped())
             if group.is_main:
                 loop.run_log = supervision.observe(loop.run_log)
                 if loggers is not None:

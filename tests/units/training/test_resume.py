@@ -1,6 +1,7 @@
 """A run that is stopped anywhere and resumed is bit-equal to an uninterrupted run."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,6 +123,29 @@ def test_another_number_of_threads_is_said(whole, tmp_path, stop_after, monkeypa
     assert not train(RECIPE, folder, other, resume=True)
     assert "note: the run began with another processor" in other.file.getvalue()
     assert "now x86_64, 7 threads" in other.file.getvalue()
+
+
+@pytest.mark.parametrize("change", ["moved", "removed"])
+def test_a_folder_that_is_moved_or_removed_is_not_made_again(tmp_path, monkeypatch, change):
+    folder, away = tmp_path / "run", tmp_path / "away"
+
+    class Meddler(recipe_run.Supervision):
+        steps = 0
+
+        def stop(self) -> bool:
+            self.steps += 1
+            if self.steps == STEPS + 3:
+                folder.rename(away)
+                if change == "removed":
+                    shutil.rmtree(away)
+            return False
+
+    with pytest.raises(UserError, match="was moved or removed while it was trained"):
+        train(RECIPE, folder, silent(), supervision=Meddler())
+    assert not folder.exists()
+    if change == "moved":
+        away.rename(folder)
+        assert train(RECIPE, folder, silent(), resume=True)
 
 
 def test_a_checkpoint_with_the_earlier_names_of_the_state_is_resumed(whole, tmp_path, stop_after):

@@ -49,6 +49,17 @@ def exclusive(folder: Path, hint: str = _HINT) -> Iterator[None]:
         file.close()
 
 
+def check_in_place(folder: Path) -> None:
+    """Raise an error if the lock file is gone: the locked folder was moved or removed."""
+    try:
+        os.stat(folder / _LOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        hint = f"move it back to {folder} and resume; without it, start a new run"
+        raise UserError(f"{folder} was moved or removed while it was trained", hint=hint) from None
+    except OSError:
+        return  # the disk is unavailable for a moment
+
+
 def check_unlocked(folder: Path, hint: str = _HINT) -> None:
     """Raise the same error before any work is done; creates and locks nothing."""
     if (folder / _LOCK).is_file() and os.access(folder / _LOCK, os.R_OK | os.W_OK):
