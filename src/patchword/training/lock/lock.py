@@ -52,7 +52,7 @@ def exclusive(folder: Path, hint: str = _HINT) -> Iterator[None]:
 def check_in_place(folder: Path) -> None:
     """Raise an error if the lock file is gone: the locked folder was moved or removed."""
     try:
-        os.stat(folder / _LOCK)
+        (folder / _LOCK).stat()
     except (FileNotFoundError, NotADirectoryError):
         hint = f"move it back to {folder} and resume; without it, start a new run"
         raise UserError(f"{folder} was moved or removed while it was trained", hint=hint) from None
