@@ -1,4 +1,5 @@
 import json
+import resource
 import sys
 from dataclasses import replace
 from functools import partialmethod
@@ -209,6 +210,19 @@ def test_scores_that_are_no_numbers_are_not_kept():
     with pytest.raises(UserError, match="got nan"):
         export(model, "model.pt2")
     assert not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
+def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path, suffix):
+    """PyTorch's own writer ended the process when a file could not grow."""
+    model, before = patchword.create("vit-exercise"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(UserError, match="cannot write"):
+            export(model, tmp_path / f"model{suffix}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])

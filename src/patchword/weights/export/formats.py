@@ -1,5 +1,6 @@
 """Export formats that run without this library: ONNX, and exported programs of PyTorch."""
 
+import io
 import json
 import logging
 import warnings
@@ -129,8 +130,10 @@ class TorchProgram:
         return 2 + 0.01 * operations
 
     def write(self, program: ExportedProgram, inputs: Inputs, notes: Mapping[str, str], path: Path) -> str:
+        whole = io.BytesIO()  # PyTorch ends the process when the disk is full
         with quiet():
-            torch.export.save(program, path, extra_files={"notes.json": json.dumps(notes, ensure_ascii=False)})
+            torch.export.save(program, whole, extra_files={"notes.json": json.dumps(notes, ensure_ascii=False)})
+        path.write_bytes(whole.getbuffer())
         return f"{len(program.graph.nodes):,} nodes"
 
     def open(self, path: Path) -> Runner:
