@@ -18,6 +18,10 @@ class PrintableConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
+    def show_cursor(self, show: bool = True) -> bool:
+        """Leave the cursor as it is where nothing moves: a notebook would show an empty line."""
+        return self.is_interactive and super().show_cursor(show)
+
 
 def run_console(**options: Any) -> Console:
     """Return a console that animates nothing unless it writes to a terminal; options: those of rich's `Console`.

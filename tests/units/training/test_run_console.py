@@ -33,6 +33,7 @@ def test_only_a_terminal_shows_animations(name, terminal, monkeypatch):
     with console.status("translating"):
         pass
     assert ("translating" in stream.getvalue()) == terminal
+    assert ("\x1b[?25l" in stream.getvalue()) == terminal  # hides the cursor
 
 
 def test_the_command_animates_nothing_in_a_pipe_with_forced_colours(tmp_path, monkeypatch):
@@ -42,3 +43,4 @@ def test_the_command_animates_nothing_in_a_pipe_with_forced_colours(tmp_path, mo
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert "\x1b[2K" not in done.stdout + done.stderr  # erases a line, as each frame of an animation does
+    assert "\x1b[?25" not in done.stdout + done.stderr  # hides or shows the cursor
