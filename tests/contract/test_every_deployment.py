@@ -15,7 +15,7 @@ from support.sweeps import sweep
 pytest.importorskip("onnxruntime")
 CASES = cases()
 QUICK = ["gpt", "over-vectors"]  # an export and a refusal; the other families are slow
-REFUSED = {"transformer", "lstm-translation", "elmo", "over-vectors"}
+REFUSED = {"lstm-translation", "elmo", "over-vectors"}
 
 
 @pytest.fixture(scope="module", autouse=True)

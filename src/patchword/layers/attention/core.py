@@ -100,7 +100,7 @@ class ScaledDotProduct(nn.Module):
         fused = self._is_fused() and not position.reads_weights
         is_causal = False
         if isinstance(partition, Causal):  # fused kernels have a causal mode, for use without any other mask
-            is_causal = fused and bias is None and query.shape[2] == key.shape[2]
+            is_causal = fused and bias is None and bool(query.shape[2] == key.shape[2])  # symbolic in torch.export
             earlier = None if is_causal else partition.earlier(query.shape[2], key.shape[2], query.device)
             bias = _forbid(bias, earlier)
 

@@ -1,4 +1,4 @@
-"""The inputs of an exported file: images or texts."""
+"""The inputs of an exported file: images, texts, or pairs of texts."""
 
 import json
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch.export import Dim
 from patchword.core.card import Card
 from patchword.core.errors import UserError
 from patchword.core.grid import Size, sides
-from patchword.core.text import Text
+from patchword.core.text import Pair, Text
 from patchword.layers import BlockSparse, Pattern
 from patchword.layers.model import Model
 from patchword.models import REGISTRY
@@ -19,9 +19,9 @@ from patchword.weights.io.saving import describe
 
 OUTPUT = "scores"
 InputTensors = tuple[Tensor, ...]
+_RECURRENCE = "its recurrence is a loop over the words, which a graph has for one length only"
 _REASONS = {  # why models that read something else are not exported
-    "pairs": "a translator calls its decoder once per token, which is no single graph; `patchword translate` runs it",
-    "characters": "its recurrence is a loop over the words, which a graph has for one length only",
+    "characters": _RECURRENCE,
     "vectors": "its inputs are vectors that other models compute",
 }
 
@@ -54,11 +54,13 @@ class Inputs(Protocol):
 def inputs_of(card: Card, size: Size | None = None, batch: int | None = None, tokens: int | None = None) -> Inputs:
     """Return the inputs of a model. size: of images. batch, tokens: fixed batch size and length; default is any."""
     if (reads := REGISTRY.reads(card.model)) in _REASONS:
-        expected = f"an image or text model, not one of {reads}"
+        expected = f"a model of images, texts or pairs of texts, not one of {reads}"
         raise UserError(f"{card.model!r} cannot be exported", expected=expected, hint=_REASONS[reads])
+    if tokens is not None and reads != "texts":
+        raise UserError("a fixed number of tokens is for text models", got=card.model)
+    if reads == "pairs":
+        return PairInputs(card, batch)
     if REGISTRY.reads_images(card.model):
-        if tokens is not None:
-            raise UserError("a fixed number of tokens is for text models", got=card.model)
         return ImageInputs(card, (card.config["channels"], *sides(size or card.config["image"])), batch)
     return TextInputs(card, batch, tokens)
 
@@ -185,6 +187,72 @@ class _TextAdapter(nn.Module):
 
     def forward(self, ids: Tensor, segments: Tensor, mask: Tensor) -> Tensor:
         return self.model(Text(ids, segments, mask.bool()))
+
+
+@dataclass(frozen=True)
+class PairInputs:
+    """Padded source texts, and target texts as far as they are known; both of any length up to the model's maximum."""
+
+    card: Card
+    batch: int | None
+    names: tuple[str, ...] = ("source", "mask", "target")
+
+    def examples(self) -> list[InputTensors]:
+        counts = [self.batch] * 2 if self.batch else [1, 3]
+        return [self._pairs(count, *lengths) for count, lengths in zip(counts, ((17, 40), (40, 11)), strict=True)]
+
+    def traced(self) -> InputTensors:
+        return self._pairs(self.batch or 2, 13, 7)
+
+    def shapes(self) -> Any:
+        batch = {} if self.batch else {0: Dim("batch", min=1)}
+        source, target = (Dim(f"{name}_tokens", min=1, max=self._longest()) for name in ("source", "target"))
+        return {**batch, 1: source}, {**batch, 1: source}, {**batch, 1: target}
+
+    def module(self, model: Model) -> nn.Module:
+        if any(isinstance(part, nn.RNNBase) for part in model.modules()):
+            raise UserError(
+                f"{self.card.model!r} cannot be exported", expected="a model without recurrence", hint=_RECURRENCE
+            )
+        return _PairAdapter(model)
+
+    def notes(self) -> dict[str, str]:
+        count, config = self.batch or "batch", self.card.config
+        vocabulary = config["target_vocabulary"] or config["vocabulary"]
+        return {
+            "input": f"{', '.join(self.names)}: int64 ({count}, source_tokens), ({count}, source_tokens), ({count}, "
+            f"target_tokens), at most {self._longest()} tokens each. Token ids of the source; 1 for its tokens and 0 "
+            "for its padding; token ids of the target: a start token, then the known tokens, padded on the right",
+            "output": f"{OUTPUT}, float32 ({count}, target_tokens, {vocabulary}): logits of the token after each token "
+            "of the target",
+            **_about(self.card),
+        }
+
+    def _longest(self) -> int:
+        return int(self.card.config["max_length"])
+
+    def _pairs(self, count: int, source: int, target: int) -> InputTensors:
+        """Return random tokens; every source except the first is padded."""
+        generator, config = torch.Generator().manual_seed(count), self.card.config
+        source, target = min(source, self._longest()), min(target, self._longest())
+        lengths = (source - 2 * torch.arange(count)).clamp(min=1)[:, None]
+        vocabulary = config["target_vocabulary"] or config["vocabulary"]
+        return (
+            torch.randint(0, config["vocabulary"], (count, source), generator=generator),
+            (torch.arange(source) < lengths).long(),
+            torch.randint(0, vocabulary, (count, target), generator=generator),
+        )
+
+
+class _PairAdapter(nn.Module):
+    """Calls a translator with plain tensors. The target needs no mask: a token attends only to those before it."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+        return self.model(Pair(Text(source, mask=mask.bool()), Text(target)))
 
 
 def _about(card: Card) -> dict[str, str]:

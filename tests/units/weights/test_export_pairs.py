@@ -1,0 +1,64 @@
+"""Translators: source and known target -> logits of the next tokens, in one file for all lengths."""
+
+import pytest
+import torch
+
+import patchword
+from patchword.core.errors import UserError
+from patchword.weights.export.export import export
+from support.helpers import difference, pairs, tiny_pair
+
+pytestmark = pytest.mark.usefixtures("quick_onnx")
+SMALL = {"width": 12, "depth": 1, "heads": 3, "hidden": 17, "dropout": 0.0}
+
+
+@torch.no_grad()
+def check(model, path) -> None:
+    """Outputs of the file and of the model for other lengths than it was traced with, one token included."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for lengths in (((17, 9, 24, 2), (5, 20, 11, 24)), ((1,), (1,)), ((3, 6), (6, 1))):
+        pair = pairs(*lengths)
+        fed = {"source": pair.source.ids, "mask": pair.source.mask.long(), "target": pair.target.ids}
+        found = session.run(["scores"], {name: tensor.numpy() for name, tensor in fed.items()})[0]
+        assert difference(torch.from_numpy(found), model(pair)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [{"norm": "pre"}, {"norm": "post", "target_vocabulary": 0}, {"position": "shaw"}],
+    ids=["two vocabularies", "one vocabulary", "relative positions"],
+)
+def test_a_transformer_answers_the_same_in_onnx_runtime(overrides, tmp_path):
+    model = tiny_pair(**{**SMALL, "vocabulary": 61, **overrides})
+    done = export(model, tmp_path / "model.onnx")
+    assert done.difference < 1e-5
+    assert f"{model.card.config['target_vocabulary'] or 61}): logits" in done.notes["output"]
+    check(model, done.path)
+
+
+@torch.no_grad()
+def test_a_program_for_torch_answers_the_same(tmp_path):
+    model = tiny_pair(**SMALL)
+    program = torch.export.load(export(model, tmp_path / "model.pt2").path).module()
+    pair = pairs((9, 2), (5, 11))
+    assert difference(program(pair.source.ids, pair.source.mask.long(), pair.target.ids), model(pair)) < 1e-6
+
+
+def test_the_verb_says_what_the_file_reads(command, tmp_path):
+    model = patchword.save(tiny_pair(**SMALL), tmp_path / "saved")
+    words = "export", model, "--torch", tmp_path / "model.pt2"
+    code, printed, _ = command(*words, "--batch-size", 2)
+    assert code == 0
+    assert "source, mask, target: int64 (2, source_tokens)" in printed
+    assert "--tokens" not in printed
+    code, _, complaint = command(*words, "--tokens", 5)
+    assert (code, "for text models" in complaint) == (2, True)
+
+
+def test_an_lstm_is_refused_with_the_reason(tmp_path):
+    with pytest.raises(UserError, match="'lstm-translation-small' cannot be exported") as raised:
+        export(tiny_pair("lstm-translation-small"), tmp_path / "model.onnx")
+    assert "a loop over the words" in str(raised.value.hint)
+    assert not list(tmp_path.iterdir())
