@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -110,6 +111,15 @@ def test_the_confusion_matrix_follows_its_slider(at: Any) -> None:
     slider.press("End")
     expect(slider).to_have_attribute("aria-valuetext", "test set, best weights")
     expect(page.locator(".pairs tbody tr").first).to_have_text("owldog325.0 %")
+
+
+def test_a_run_without_a_test_set_shows_its_validation(at: Any, own_lab: RunsLab) -> None:
+    folder = write_run(own_lab.runs / "untested", epochs=2)
+    result = json.loads((folder / "evaluation.json").read_text("utf-8"))
+    (folder / "evaluation.json").write_text(json.dumps(result | {"part": "validation"}), "utf-8")
+    slider = at("#/runs?runs=untested").page.locator("#confusion-epoch")
+    expect(slider).to_have_attribute("aria-valuetext", "validation set, best weights")
+    shutil.rmtree(folder)
 
 
 def test_mistakes_have_their_images(at: Any) -> None:
