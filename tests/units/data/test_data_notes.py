@@ -46,6 +46,16 @@ def test_another_text_is_not_noted(text):
     assert notes(first=text) == []
 
 
+def test_a_test_text_that_differs_in_few_words_is_noted():
+    longer = f"{LONG}, which nobody will forget who has seen it in a small cinema of the north on a cold evening"
+    write_table(Path("train.csv"), [(longer, "good"), *ROWS])
+    write_table(Path("test.csv"), [(longer.replace("quiet", "noisy"), "good"), (longer[:60], "good")])
+    _, doubts = check_data(TextRecipe(train="train.csv", test="test.csv"))
+    (found,) = [f"{doubt.kind}: {doubt.line}" for doubt in doubts]
+    assert found.startswith("a text of the test file that is in the training file but for a few words: ")
+    assert found.endswith("test.csv, line 2 is like train.csv, line 2: 80% of the runs of three words are equal")
+
+
 def test_a_text_with_two_labels_is_a_contradiction_and_a_repeated_one_is_not():
     rows = [*ROWS, (LONG, "good"), (LONG, "good"), (LONG, "bad")]
     write_table(Path("train.csv"), rows)

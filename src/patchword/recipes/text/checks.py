@@ -11,7 +11,7 @@ from patchword.data.image.splits import Split
 from patchword.data.sample_digests import Contents
 from patchword.data.skipping import read_with
 from patchword.data.text.formats.tables import Table
-from patchword.data.text.near_duplicates import normalized_text
+from patchword.data.text.near_duplicates import SimilarTexts, normalized_text
 from patchword.objectives.class_weights import imbalance_hint
 from patchword.recipes.text.data import Parts, parted, require_train, validation_fraction
 from patchword.recipes.text.recipe import TextRecipe
@@ -65,17 +65,20 @@ def _doubt_copies(spec: TextTaskSpec[Any], train: Any, others: Mapping[str, Any]
     """Report validation and test texts that are also training texts."""
     learned = dict(spec.known_by(train))
     plain = {normalized_text(known): place for known, place in learned.items()}
+    similar = SimilarTexts(learned.items() if others else ())
     for part, rows in others.items():
+        row = f"a {spec.row} of the {part} file that is"
         for known, place in spec.known_by(rows):
+            text = normalized_text(known)
             if known in learned:
-                kind = f"a {spec.row} of the {part} file that is also in the training file"
-                warn(kind, f"{place} is {learned[known]}")
-            elif text := normalized_text(known):
-                kind = (
-                    f"a {spec.row} of the {part} file that is in the training file but for case, spaces or punctuation"
-                )
-                if text in plain:
-                    warn(kind, f"{place} is like {plain[text]}")
+                warn(f"{row} also in the training file", f"{place} is {learned[known]}")
+            elif text and text in plain:
+                kind = f"{row} in the training file but for case, spaces or punctuation"
+                warn(kind, f"{place} is like {plain[text]}")
+            elif found := similar.find(known):
+                like, share = found
+                kind = f"{row} in the training file but for a few words"
+                warn(kind, f"{place} is like {like}: {share:.0%} of the runs of three words are equal")
 
 
 def _doubt_contradictions(spec: TextTaskSpec[Any], train: Any) -> None:
