@@ -18,9 +18,10 @@ from patchword.analysis.published.comparison import Row, chosen, row_of
 from patchword.analysis.speed import Speed
 from patchword.inspection.saved_landscape import read_landscape
 from patchword.recipes.run import Run
+from patchword.reports.colors import TEXT
 from patchword.reports.comparison import scatter
 from patchword.reports.comparison.measures import Column, MeasuresComparison
-from patchword.reports.comparison.panels import grouped, panels_figure
+from patchword.reports.comparison.panels import draw_rows, grouped, panels_figure
 from patchword.reports.comparison.positions import accuracy_figure
 from patchword.reports.comparison.with_and_without import Comparison
 from patchword.reports.landscape.axes import RunLandscape
@@ -50,6 +51,19 @@ def contextual_or_static() -> Figure:
     record = json.loads((RESULTS / "contextual_or_static.json").read_text(encoding="utf-8"))
     runs = [_result(one["run"], one["metric"], {one["metric"]: one[one["metric"]]}) for one in record["runs"]]
     return panels_figure(grouped(runs, ("tags", "classes")))
+
+
+def pretraining_or_scratch() -> Figure:
+    tasks = _rows("pretraining-or-scratch-h200.md", "task")
+    figure = Figure(figsize=(13, 2.6), layout="constrained")
+    figure.suptitle("Pretrained, or from random weights: scores x 100", size=13, weight="bold")
+    for number, (task, metric, *arms) in enumerate(tasks, start=1):
+        axes = figure.add_subplot(1, len(tasks), number)
+        axes.set_title(f"{task}: {metric}", size=11.5)
+        values = [[float(value) for value in arm.split(",")] for arm in arms]
+        draw_rows(axes, dict(zip(("pretrained", "from scratch"), values, strict=True)))
+    figure.supxlabel("dots: seeds; lines and numbers: means", size=9, color=TEXT)
+    return figure
 
 
 def scene_backbones() -> Figure:
@@ -158,6 +172,7 @@ def _result(run: str, metric: str, measures: dict[str, float]) -> Result:
 FIGURES: dict[str, Callable[[], Figure | bytes]] = {
     "positions": positions,
     "contextual-or-static": contextual_or_static,
+    "pretraining-or-scratch": pretraining_or_scratch,
     "scene-backbones": scene_backbones,
     "scene-systems": scene_systems,
     "compare-accuracy": compare_accuracy,

@@ -21,6 +21,22 @@ def test_the_encodings_have_their_values_and_colours(figures):
         assert curves[one["encoding"]].get_color() == style_of(one["encoding"]).color
 
 
+def test_the_tasks_have_two_arms_of_three_seeds(figures):
+    panels = figures.pretraining_or_scratch().axes
+    assert [axes.get_title() for axes in panels] == [
+        "SST-2: accuracy",
+        "MRPC: F1",
+        "STS-B: Spearman",
+        "UD English POS: accuracy",
+    ]
+    table = (ROOT / "docs" / "bert.md").read_text(encoding="utf-8")
+    for axes in panels:
+        arms = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 3]
+        assert len(arms) == 2
+        for seeds in arms:
+            assert " / ".join(f"{value:.2f}" for value in seeds) in table
+
+
 def test_the_backbones_have_two_arms_of_three_seeds(figures):
     figure = figures.scene_backbones()
     box, mask = figure.axes
