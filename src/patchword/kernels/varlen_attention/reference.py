@@ -20,7 +20,7 @@ def varlen_attention_reference(
     mask = rows.mask[:, None, None]
     if causal:
         mask = mask & torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
-    with without_cudnn(q, mask):
+    with without_cudnn(q, k, mask):
         attended = F.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
     packed: Tensor = rows.join(attended.transpose(1, 2).flatten(2))[0].unflatten(-1, (heads, -1))
     return packed
