@@ -140,7 +140,6 @@ def test_the_reports_cost_is_of_one_text():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["windows", "bert-tiny"], "'bert-tiny' reads texts: expected a model of images"),
         (["compare", "bert-tiny"], "'bert-tiny' reads texts: expected a model of images"),
         (["compare", "bert-*"], "no model of images matches 'bert-*'"),
         (["cost", "bert-tiny", "--formula"], "'bert-tiny' reads texts: expected a model of images"),

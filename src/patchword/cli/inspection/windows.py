@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from patchword.cli.common import Download, Fields, Json, Model, Settings, card_of, console, fetch_model, settings_of
+from patchword.cli.inspection.windows_of_texts import windows_of_texts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,37 +29,52 @@ def windows(
         typer.Option(
             "--token",
             metavar="ROW,COLUMN",
-            help="The query token: its row and column on the first stage's map, from 0. Default: near the middle.",
+            help="The query token: its row and column on the first stage's map, from 0; of a text, its number. "
+            "Default: near the middle.",
         ),
     ] = "",
+    tokens: Annotated[
+        int,
+        typer.Option(
+            "--tokens",
+            metavar="N",
+            min=0,
+            help="Length of the text, of a model of texts. Default: 16 tokens; of Big Bird, 16 of its blocks.",
+            show_default=False,
+        ),
+    ] = 0,
     stage: Annotated[
         int,
         typer.Option(
             "--stage",
             metavar="K",
             help="Draw and list only this stage, from 1, in large type. Default: all stages. (In the names of weights "
-            "and modules, stages count from 0: stage 1 is `stages.0`.)",
+            "and modules, stages count from 0: stage 1 is `stages.0`.) Of a translator: encoder, decoder, memory.",
         ),
     ] = 0,
     as_json: Json = False,
     settings: Settings = None,
     download: Download = False,
 ) -> None:
-    """Draw which tokens attend to which in each stage: windows, stripes, pales, reduced keys.
+    """Draw which tokens attend to which: windows, stripes, pales, reduced keys, causal masks, Big Bird's blocks.
 
     The figure is a slide of 16:9, drawn from the indices that the model itself uses. One colour marks the tokens that
-    the query attends to. With --stage, it also has shifted windows as they are computed and the receptive field.
+    the query attends to. With --stage, it also has shifted windows as they are computed and the receptive field. Of a
+    model of texts, it is a matrix of queries and keys.
 
     Examples:
 
       patchword windows swin-tiny
       patchword windows swin-tiny --stage 1
       patchword windows pale-tiny --token 20,30 --out figures
+      patchword windows bigbird-base --tokens 2048
+      patchword windows gpt2-small
     """
     from patchword.analysis.attention_pattern import attention_patterns, computed_density, density
     from patchword.cli.models.detectors import is_detector
     from patchword.cli.models.segmenters import is_segmenter
     from patchword.core.errors import UserError
+    from patchword.models import REGISTRY
     from patchword.reports.attention_pattern import describe, write_windows
 
     fetch_model(model, download)
@@ -66,6 +82,11 @@ def windows(
         kind = "detector" if is_detector(model) else "segmenter"
         raise UserError(f"{model} is a {kind}", expected="an image classifier, such as the model of its backbone")
     card = card_of(model, settings_of(settings, fields))
+    if not REGISTRY.reads_images(card.model):
+        windows_of_texts(card, out, token, tokens, stage, as_json)
+        return
+    if tokens:
+        raise UserError(f"{card.model} reads images", expected="--tokens with a model of texts", hint="try image=384")
     found = attention_patterns(card)
     place = _place(token, found[0].grid)
     shown = _of_stage(found, stage)

@@ -21,7 +21,7 @@ from patchword.reports.plots.numbers import counted
 from patchword.reports.plots.slide import HEADING, HEIGHT, MARGIN, NOTE, TOP, WIDTH, Box, Slide
 from patchword.reports.plots.text_width import fitting_size, wrapped
 
-_KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
+KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 _GAP, _FOOT, _FACTS = 0.35, 0.6, 2.5  # inches: between panels; of the legend; above the panels of an overview
 
 
@@ -35,7 +35,7 @@ def write_windows(
     name = f"{card.model}-stage-{stage}" if stage else card.model
     with figure_style():
         figure = stage_figure(card, found, place, stage) if stage else overview(card, found, place)
-        contents = {folder / f"{name}.{kind}": drawn(figure, kind) for kind in _KINDS}
+        contents = {folder / f"{name}.{kind}": drawn(figure, kind) for kind in KINDS}
     with ExitStack() as both:
         for path, content in contents.items():
             both.enter_context(whole_file(path)).write_bytes(content)
@@ -79,7 +79,7 @@ def stage_figure(card: Card, found: Sequence[AttentionPattern], place: tuple[int
         f"{facts}\nReceptive field of a token: {receptive_field(stage, token)}",
     )
     row = list(panels(stage, token))
-    _draw_row(slide, row, (MARGIN, TOP + 0.2, WIDTH - 2 * MARGIN, HEIGHT - _FOOT - TOP - 0.2))
+    draw_row(slide, row, (MARGIN, TOP + 0.2, WIDTH - 2 * MARGIN, HEIGHT - _FOOT - TOP - 0.2))
     slide.foot(_legend(row))
     return slide
 
@@ -88,7 +88,7 @@ def _width_of_each(count: int) -> float:
     return (WIDTH - 2 * MARGIN - (count - 1) * _GAP) / count
 
 
-def _draw_row(slide: Slide, row: Sequence[Panel], box: Box) -> None:
+def draw_row(slide: Slide, row: Sequence[Panel], box: Box) -> None:
     """Draw panels side by side, their titles and notes above them in as many lines as the longest needs."""
     left, top, width, height = box
     wide = (width - (len(row) - 1) * _GAP) / len(row)
