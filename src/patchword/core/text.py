@@ -112,8 +112,9 @@ class Text(NamedTuple):
             return self._taken(tokens, self.packed.cu_seqlens[1:] - 1, self.packed)
         if self.mask is None:
             return tokens[:, -1]
-        positions = torch.arange(self.mask.shape[1], device=self.device)
-        found = tokens[torch.arange(len(tokens), device=self.device), (positions * self.mask).argmax(1)]
+        batch, count = self.mask.shape
+        positions = torch.arange(count, device=self.device)
+        found = tokens[torch.arange(batch, device=self.device), (positions * self.mask).argmax(1)]
         return found.where(self.mask.any(1)[:, None], 0)
 
     def mean(self, tokens: Tensor) -> Tensor:

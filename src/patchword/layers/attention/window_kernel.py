@@ -20,10 +20,14 @@ def is_dense(patterns: Sequence[Pattern]) -> bool:
 
 
 def fits_window_kernel(projected: Projected, patterns: Sequence[Pattern], grid: Grid | None) -> bool:
-    """True if the kernel knows all patterns, queries and keys are the same tokens, and there is no mask."""
+    """True if the kernel knows all patterns, queries and keys are the same tokens, and there is no mask.
+
+    Masks are checked before sizes: an exported translator would else refuse a target that is as long as its source.
+    """
     query, key, value = projected[:3]
-    same_tokens = query.shape == key.shape == value.shape and query.dtype == key.dtype == value.dtype
-    if not same_tokens or projected.mask is not None or projected.packed is not None:
+    if projected.mask is not None or projected.packed is not None:
+        return False
+    if not (query.shape == key.shape == value.shape and query.dtype == key.dtype == value.dtype):
         return False
     if is_dense(patterns):
         return True

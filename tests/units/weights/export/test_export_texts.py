@@ -9,7 +9,7 @@ from patchword.core.errors import UserError
 from patchword.models import REGISTRY
 from patchword.weights.export.export import export
 from patchword.weights.export.inputs import inputs_of
-from support.helpers import difference, randomise, texts
+from support.helpers import difference, randomise, texts, tiny_text
 
 pytestmark = pytest.mark.usefixtures("quick_onnx")
 SIZES = {"vocabulary": 61, "width": 12, "depth": 2, "heads": 3, "hidden": 17, "head": "words"}
@@ -75,3 +75,10 @@ def test_a_model_of_other_inputs_is_refused_with_the_reason(family):
     with pytest.raises(UserError, match=f"not one of {family.reads}") as raised:
         inputs_of(Card(next(iter(family.names())), {}))
     assert raised.value.hint
+
+
+@pytest.mark.parametrize("head", ["classes", "vector"])
+def test_a_text_model_that_reads_its_last_token_takes_any_batch(head, tmp_path):
+    """Its file was refused with an error of torch: the batch of the example had become a constant."""
+    model = tiny_text("gpt", head=head, classes=3, depth=1)
+    assert export(model, tmp_path / "model.pt2").difference < 1e-5
