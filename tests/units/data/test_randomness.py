@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from patchword.data import randomness
-from patchword.data.randomness import integers, order, step_seed, uniform
+from patchword.data.randomness import integers, order, step_seed, uniform, uniform_number
 
 COUNT = 100_000
 WORD = (1 << 64) - 1
@@ -40,6 +40,7 @@ def test_numbers_are_those_of_the_definition(place):
     index = torch.tensor([0, 1, 2, 59_999, 2**40])
     expected = [(by_hand(seed, epoch, purpose, i) >> 40) / 2**24 for i in index.tolist()]
     assert uniform(seed, epoch, index, purpose).tolist() == expected
+    assert [uniform_number(seed, epoch, sample, purpose) for sample in index.tolist()] == expected
 
 
 @pytest.mark.parametrize("place", [(0, 0, 2), (0, 1, 2), (1, 0, 2), (123, 45, 6)])

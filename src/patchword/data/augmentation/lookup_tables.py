@@ -35,6 +35,15 @@ def grey(pixels: Tensor) -> Tensor:
     return ((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16).to(torch.uint8)[:, None]
 
 
+def exact_grey(values: Tensor) -> Tensor:
+    """`grey` of float32 pixels, which stays float32: its integers are below 2^24 and therefore exact."""
+    if values.shape[1] == 1:
+        return values
+    red, green, blue = values.split(1, dim=1)
+    scaled: Tensor = (red * 19595).add_(green, alpha=38470).add_(blue, alpha=7471)
+    return scaled.add_(0x8000).mul_(1 / 0x10000).floor_()
+
+
 def histograms(pixels: Tensor) -> Tensor:
     """Return the histogram of each channel, (batch, channels, 256) int64."""
     values = pixels.flatten(2).long()

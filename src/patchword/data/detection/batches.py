@@ -10,7 +10,8 @@ from patchword.core.card import Normalization
 from patchword.core.device import to_device
 from patchword.core.geometry.objects import Targets
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.detection.collate import MULTIPLE, DetectionBatch, collate, normalize_padded
+from patchword.data.augmentation.random_draws import Draws
+from patchword.data.detection.collate import MULTIPLE, DetectionBatch, collate, jitter_padded, normalize_padded
 from patchword.data.detection.reading_ahead import BatchPart, ImageBatch, epoch_parts, read_ahead
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.sources import DetectionSource
@@ -59,7 +60,8 @@ class ObjectBatch(ImageBatch):
 @dataclass(frozen=True, eq=False)
 class DetectionBatches:
     """The batches of one split. transform: resizes and augments each sample. masks: whether the batches have masks.
-    passes: over the images in each epoch. multiple: of the padded height and width.
+    passes: over the images in each epoch. multiple: of the padded height and width. color_jitter: of batches, on the
+    device; 0 is off.
     """
 
     source: DetectionSource
@@ -70,6 +72,7 @@ class DetectionBatches:
     masks: bool = True
     passes: int = 1
     multiple: int = MULTIPLE
+    color_jitter: float = 0.0
 
     def steps_per_epoch(self) -> int:
         return self.passes * max(1, len(self.source) // self.size)
@@ -86,7 +89,7 @@ class DetectionBatches:
 
     def batch(self, samples: Sequence[Sample], index: Tensor) -> ObjectBatch:
         """Return samples as a batch on the device."""
-        return self._on_device(self._joined(samples), index)
+        return self._on_device(self._joined(samples), Draws(0, 0, index))
 
     def _joined(self, samples: Sequence[Sample]) -> DetectionBatch:
         """Join samples in memory from which a GPU copies."""
@@ -95,13 +98,14 @@ class DetectionBatches:
         joined = collate(samples, self.multiple)
         return joined.pinned() if self.device.type == "cuda" else joined
 
-    def _on_device(self, joined: DetectionBatch, index: Tensor) -> ObjectBatch:
+    def _on_device(self, joined: DetectionBatch, draws: Draws) -> ObjectBatch:
         targets = joined.targets.to(self.device)
         images = joined.images.to(self.device, non_blocking=True)
+        images = jitter_padded(images, targets.sizes, self.color_jitter, draws)
         pixels = normalize_padded(images, targets.sizes, self.normalization)
         if self.device.type == "cuda":
             pixels = pixels.contiguous(memory_format=torch.channels_last)  # the faster layout of convolutions
-        return ObjectBatch(pixels, targets, index, 0, 0)
+        return ObjectBatch(pixels, targets, draws.index, draws.seed, draws.epoch)
 
     def _batches(self, parts: Sequence[BatchPart], seed: int, group: WorkSharing) -> Iterator[ObjectBatch]:
         """Yield batches. parts: the number of the pass and the samples of each batch."""
@@ -110,4 +114,4 @@ class DetectionBatches:
             return self.transform(self.source.sample(index), SampleDraws(seed, one, index))
 
         for (one, part), joined in zip(parts, read_ahead(parts, read, self._joined), strict=True):
-            yield replace(self._on_device(joined, part), seed=seed, pass_=one, group=group)
+            yield replace(self._on_device(joined, Draws(seed, one, part)), group=group)

@@ -10,6 +10,8 @@ from patchword.core.card import Normalization
 from patchword.core.errors import UserError
 from patchword.core.geometry.objects import Targets
 from patchword.data.augmentation.augmentation import normalize
+from patchword.data.augmentation.color import ColorJitter, jitter
+from patchword.data.augmentation.random_draws import Draws
 from patchword.data.detection.samples import Sample
 from patchword.data.detection.transforms.geometry import check_padded_size, rounded_up
 
@@ -25,6 +27,17 @@ class DetectionBatch(NamedTuple):
     def pinned(self) -> "DetectionBatch":
         """Return the batch in pinned memory, from which a copy to a GPU does not wait."""
         return DetectionBatch(self.images.pin_memory(), self.targets.pin_memory())
+
+
+def jitter_padded(images: Tensor, sizes: Tensor, strength: float, draws: Draws) -> Tensor:
+    """Change the colours of a batch on its device, with the numbers of each image; the padding is to be removed.
+
+    images, sizes: as for `normalize_padded`. strength: 0 changes nothing. draws: of the samples of the batch.
+    """
+    if not strength:
+        return images
+    factors, orders = ColorJitter(strength).plan(draws)
+    return jitter(images, factors, orders, sizes.prod(1))
 
 
 def normalize_padded(images: Tensor, sizes: Tensor, normalization: Normalization) -> Tensor:

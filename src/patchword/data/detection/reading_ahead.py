@@ -1,9 +1,9 @@
 """Reads the samples of the next batches with threads while the model trains on one."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from os import cpu_count
 from typing import TypeVar
 
 import torch
@@ -71,5 +71,6 @@ def read_ahead(
 
 
 def reading_threads(count: int | None = None) -> ThreadPoolExecutor:
-    """Return threads that compute with one core each. count: None for one thread per core."""
-    return ThreadPoolExecutor(count or cpu_count() or 1, initializer=torch.set_num_threads, initargs=(1,))
+    """Return threads that compute with one core each. count: None for one thread per core that this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ThreadPoolExecutor(count or cores, initializer=torch.set_num_threads, initargs=(1,))

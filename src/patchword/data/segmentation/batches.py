@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from patchword.core.card import Normalization
 from patchword.core.work_sharing import SINGLE, WorkSharing
-from patchword.data.detection.collate import MULTIPLE, normalize_padded
+from patchword.data.augmentation.random_draws import Draws
+from patchword.data.detection.collate import MULTIPLE, jitter_padded, normalize_padded
 from patchword.data.detection.reading_ahead import BatchPart, ImageBatch, epoch_parts, read_ahead
 from patchword.data.detection.transforms.draws import SampleDraws
 from patchword.data.detection.transforms.geometry import rounded_up
@@ -51,21 +51,20 @@ class JoinedSamples:
 def join_samples(samples: Sequence[LabelledSample], side: int = 0, multiple: int = MULTIPLE) -> JoinedSamples:
     """Pad samples at the right and at the bottom. side: height and width are at least this; both are multiples."""
     height, width = (rounded_up(max(side, *(one.size[axis] for one in samples)), multiple) for axis in (0, 1))
-
-    def padded(values: Tensor, size: tuple[int, int], fill: int) -> Tensor:
-        return F.pad(values, (0, width - size[1], 0, height - size[0]), value=fill)
-
-    return JoinedSamples(
-        torch.stack([padded(one.pixels, one.size, 0) for one in samples]),
-        torch.stack([padded(one.labels, one.size, IGNORED) for one in samples]),
-        torch.tensor([one.size for one in samples]),
-    )
+    first = samples[0]
+    pixels = first.pixels.new_zeros(len(samples), first.pixels.shape[0], height, width)
+    labels = first.labels.new_full((len(samples), height, width), IGNORED)
+    for place, one in enumerate(samples):
+        rows, columns = one.size
+        pixels[place, :, :rows, :columns] = one.pixels
+        labels[place, :rows, :columns] = one.labels
+    return JoinedSamples(pixels, labels, torch.tensor([one.size for one in samples]))
 
 
 @dataclass(frozen=True, eq=False)
 class LabelBatches:
     """The batches of one split. transform: resizes and augments each sample. side: of crops, so that all batches have
-    one shape. passes: over the images in each epoch.
+    one shape. passes: over the images in each epoch. color_jitter: of the batch, on the device; 0 is off.
     """
 
     source: SegmentationSource
@@ -75,6 +74,7 @@ class LabelBatches:
     transform: LabelTransform
     side: int = 0
     passes: int = 1
+    color_jitter: float = 0.0
 
     def steps_per_epoch(self) -> int:
         return self.passes * max(1, len(self.source) // self.size)
@@ -85,14 +85,15 @@ class LabelBatches:
         passes = range(epoch * self.passes, (epoch + 1) * self.passes)
         return self._batches(epoch_parts(len(self.source), self.size, passes, seed, group, first), seed, group)
 
-    def _on_device(self, joined: JoinedSamples, index: Tensor, group: WorkSharing) -> LabelBatch:
+    def _on_device(self, joined: JoinedSamples, draws: Draws, group: WorkSharing) -> LabelBatch:
         images, labels, sizes = (
             one.to(self.device, non_blocking=True) for one in (joined.pixels, joined.labels, joined.sizes)
         )
+        images = jitter_padded(images, sizes, self.color_jitter, draws)
         pixels = normalize_padded(images, sizes, self.normalization)
         if self.device.type == "cuda":
             pixels = pixels.contiguous(memory_format=torch.channels_last)  # the faster layout of convolutions
-        return LabelBatch(pixels, labels, index, group)
+        return LabelBatch(pixels, labels, draws.index, group)
 
     def _batches(self, parts: Sequence[BatchPart], seed: int, group: WorkSharing) -> Iterator[LabelBatch]:
         """Yield batches. parts: the number of the pass and the samples of each batch."""
@@ -104,5 +105,5 @@ class LabelBatches:
             joined = join_samples(samples, self.side)
             return joined.pinned() if self.device.type == "cuda" else joined
 
-        for (_, part), joined in zip(parts, read_ahead(parts, read, join), strict=True):
-            yield self._on_device(joined, part, group)
+        for (one, part), joined in zip(parts, read_ahead(parts, read, join), strict=True):
+            yield self._on_device(joined, Draws(seed, one, part), group)

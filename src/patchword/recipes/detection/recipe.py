@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, PositiveInt
 
 from patchword.data.detection.sources import SCENES
-from patchword.data.detection.transforms.chain import Chain, Jitter, Transform, multi_scale
+from patchword.data.detection.transforms.chain import Chain, Transform, multi_scale
 from patchword.data.detection.transforms.geometry import RandomFlip, ResizeShorter
 from patchword.recipes.dense.recipe import BackboneLrRatio, BackboneWeights, DenseRecipe, MaxImages, Passes, Validation
 from patchword.recipes.schema.batch_size import AUTO_MEANS, BatchSize
@@ -34,13 +34,13 @@ class ObjectAugment(BaseModel):
     )
 
     def made(self, min_size: int, max_size: int) -> Transform:
-        """Return the transform. min_size, max_size: those of the detector."""
+        """Return the transform without the jitter, which batches have. min_size, max_size: those of the detector."""
         sides = self.min_sizes or (min_size,)
         if self.crop:
             parts: tuple[Transform, ...] = multi_scale(sides, max_size, self.flip).transforms
         else:
             parts = (RandomFlip(self.flip), ResizeShorter(sides, max_size))
-        return Chain((*parts, Jitter(self.color_jitter)) if self.color_jitter else parts)
+        return Chain(parts)
 
 
 class DetectionRecipe(DenseRecipe):

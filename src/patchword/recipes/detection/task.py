@@ -120,9 +120,10 @@ def build_task(recipe: DetectionRecipe, console: Console) -> DetectionTask:
         plan.predicts_masks,
         recipe.passes,
         recipe.pad_multiple,
+        recipe.augmentation.color_jitter,
     )
     held = HeldOutObjects(
-        replace(batches, source=cached(splits.validation), transform=resizing(detector)),
+        replace(batches, source=cached(splits.validation), transform=resizing(detector), color_jitter=0.0),
         detection_loss(detector),
     )
     return DetectionTask(recipe, detector, batches, held, device)

@@ -9,7 +9,6 @@ from patchword.core.errors import UserError
 from patchword.data.detection.sources import SCENES
 from patchword.data.segmentation.transforms.label_transforms import (
     LabelChain,
-    LabelJitter,
     LabelTransform,
     RandomLabelFlip,
     RandomScaledCrop,
@@ -53,12 +52,10 @@ class LabelAugment(BaseModel):
     )
 
     def made(self, crop: int, min_size: int, max_size: int) -> LabelTransform:
-        """Return the transform. crop, min_size, max_size: those of the recipe."""
-        parts: list[LabelTransform] = [
-            RandomScaledCrop(crop, self.smallest_scale, self.largest_scale, min_size, max_size, self.most_of_one_class),
-            RandomLabelFlip(self.flip),
-        ]
-        return LabelChain(tuple([*parts, LabelJitter(self.color_jitter)] if self.color_jitter else parts))
+        """Return the transform without the jitter, which batches have. crop, min_size, max_size: of the recipe."""
+        scales = self.smallest_scale, self.largest_scale
+        cropped = RandomScaledCrop(crop, *scales, min_size, max_size, self.most_of_one_class)
+        return LabelChain((cropped, RandomLabelFlip(self.flip)))
 
 
 class SegmentationRecipe(DenseRecipe):

@@ -129,6 +129,7 @@ def build_task(recipe: SegmentationRecipe, console: Console) -> SegmentationTask
         recipe.augmentation.made(recipe.crop, recipe.min_size, recipe.max_size),
         recipe.crop,
         recipe.passes,
+        recipe.augmentation.color_jitter,
     )
     held = HeldOutLabels(cached(splits.validation), recipe.batch_size, inference_options(recipe))
     return SegmentationTask(recipe, segmenter, batches, held, device)

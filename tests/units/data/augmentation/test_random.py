@@ -9,10 +9,12 @@ import torch
 
 from patchword.core.card import Normalization
 from patchword.core.work_sharing import SINGLE
+from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
-from patchword.data.augmentation.color import ColorJitter, ThreeAugment
+from patchword.data.augmentation.color import ColorJitter, ThreeAugment, colour, jitter
 from patchword.data.augmentation.epoch_samples import epoch_samples, with_partners
+from patchword.data.augmentation.lookup_tables import with_table
 from patchword.data.augmentation.mixing import Mixing, beta, mixed_labels
 from patchword.data.augmentation.presets import PARTS, PRESETS
 from patchword.data.augmentation.random_draws import Draws
@@ -101,6 +103,21 @@ def test_jitter_at_no_strength_is_nothing_and_stays_within_its_factors():
     dark = torch.full((64, 1, 2, 2), 100, dtype=torch.uint8)
     after = ColorJitter(0.3)(dark, tuple(part[:64] for part in (factors, orders)), StageContext(FEW, (0.5,)))
     assert torch.equal(after[:, 0, 0, 0], (factors[:64, 0] * 100).to(torch.uint8))  # one grey: only brightness shows
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_jitter_of_a_batch_is_that_of_single_operations(channels):
+    pixels = torch.randint(0, 256, (64, channels, 9, 7), dtype=torch.uint8, generator=torch.manual_seed(0))
+    factors, orders = ColorJitter(0.9).plan(FEW)
+    operations = (with_table(tables.brightness), with_table(tables.contrast), colour)
+    expected = pixels.clone()
+    for row, (amounts, kinds) in enumerate(zip(factors, orders.tolist(), strict=True)):
+        for kind in kinds:
+            expected[row : row + 1] = operations[kind](expected[row : row + 1], amounts[kind : kind + 1])
+    assert torch.equal(jitter(pixels, factors, orders), expected)
+    padded = torch.nn.functional.pad(pixels, (0, 3, 0, 2))
+    counts = torch.full((64,), 9 * 7)
+    assert torch.equal(jitter(padded, factors, orders, counts)[..., :9, :7], expected)
 
 
 def test_three_takes_one_of_three():

@@ -3,8 +3,12 @@
 import pytest
 import torch
 
+from patchword.core.card import Normalization
 from patchword.core.errors import UserError
-from patchword.data.detection.collate import collate
+from patchword.data.detection.batches import DetectionBatches
+from patchword.data.detection.collate import collate, normalize_padded
+from patchword.data.detection.transforms.chain import Chain, Jitter
+from patchword.data.detection.transforms.draws import SampleDraws
 from support.detection.samples import random_sample
 
 
@@ -60,3 +64,17 @@ def test_a_batch_without_objects_has_one_place():
     assert not targets.valid.any()
     assert targets.masks is not None
     assert targets.masks.shape == (1, 1, 96, 96)
+
+
+def test_jitter_of_a_batch_is_that_of_its_samples_without_their_padding():
+    samples = [random_sample(seed, height=40 + 9 * seed, width=70 - 11 * seed) for seed in range(4)]
+    source = type("Source", (), {"sample": lambda self, index: samples[index], "__len__": lambda self: 4})()
+    normalization = Normalization((0.4,) * 3, (0.2,) * 3)
+    batches = DetectionBatches(source, 4, normalization, torch.device("cpu"), Chain(), color_jitter=0.5)
+    (found,) = batches.epoch(2, seed=9)
+    assert (found.seed, found.pass_) == (9, 2)
+    order = found.samples.tolist()
+    images, targets = collate([Jitter(0.5)(samples[index], SampleDraws(9, 2, index)) for index in order])
+    assert torch.equal(found.images, normalize_padded(images, targets.sizes, normalization))
+    plain, _ = collate([samples[index] for index in order])
+    assert not torch.equal(found.images, normalize_padded(plain, targets.sizes, normalization))

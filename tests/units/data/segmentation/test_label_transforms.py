@@ -1,9 +1,14 @@
 """Transforms move an image and its label map together, and draw the same numbers again."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from patchword.core.card import Normalization
+from patchword.data.augmentation.augmentation import normalize
+from patchword.data.augmentation.color import ColorJitter
+from patchword.data.augmentation.stage import StageContext
 from patchword.data.detection.scenes import SceneGenerator, SceneSettings
 from patchword.data.detection.sources import SceneSource
 from patchword.data.detection.transforms.draws import SampleDraws
@@ -13,7 +18,6 @@ from patchword.data.segmentation.sources import SceneLabels, cached, drawn
 from patchword.data.segmentation.splits import open_splits
 from patchword.data.segmentation.transforms.label_transforms import (
     LabelChain,
-    LabelJitter,
     RandomLabelFlip,
     RandomScaledCrop,
     base_size,
@@ -95,14 +99,8 @@ def test_a_crop_of_one_class_is_drawn_again():
     assert sum(both[1]) > 3 * sum(both[0])
 
 
-def test_jitter_changes_pixels_only():
-    found = LabelJitter(0.5)(paired(), draws())
-    assert torch.equal(found.labels, paired().labels)
-    assert not torch.equal(found.pixels, paired().pixels)
-
-
 def test_numbers_depend_on_seed_epoch_and_sample_only():
-    transform = LabelAugment(color_jitter=0.3).made(16, 0, 2048)
+    transform = LabelAugment().made(16, 0, 2048)
     first, again, later = (transform(paired(), draws(3, epoch)) for epoch in (0, 0, 1))
     assert torch.equal(first.pixels, again.pixels)
     assert first.pixels.shape != later.pixels.shape or not torch.equal(first.pixels, later.pixels)
@@ -136,6 +134,21 @@ def test_batches_have_one_shape_and_continue_where_they_stopped(batches):
     assert padded.any()
     halves = one.split(2)
     assert torch.equal(torch.cat([half.labels for half in halves]), one.labels)
+
+
+def test_jitter_of_a_batch_is_that_of_its_samples_without_their_padding(batches):
+    plain, jittered = (next(replace(batches, color_jitter=strength).epoch(1, seed=5, first=2)) for strength in (0, 0.5))
+    assert torch.equal(plain.labels, jittered.labels)
+    for row, index in enumerate(plain.samples.tolist()):
+        numbers = SampleDraws(5, 3, index)  # batch 2 of epoch 1 is of pass 3
+        sample = batches.transform(batches.source.sample(index), numbers)
+        stage, draw = ColorJitter(0.5), numbers.of_image
+        pixels = stage(sample.pixels[None], stage.plan(draw), StageContext(draw, ()))
+        height, width = sample.size
+        expected = torch.zeros_like(jittered.images[row])
+        expected[:, :height, :width] = normalize(pixels, batches.normalization)[0]
+        assert torch.equal(jittered.images[row], expected)
+        assert not torch.equal(plain.images[row], expected)
 
 
 def test_a_source_is_cached_and_a_part_of_it_is_always_the_same(batches):

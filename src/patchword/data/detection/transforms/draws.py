@@ -6,7 +6,7 @@ from enum import IntEnum
 import torch
 
 from patchword.data.augmentation.random_draws import Draws
-from patchword.data.randomness import uniform
+from patchword.data.randomness import uniform_number
 
 _STAGES = 16  # maximum transforms of one chain
 _NEXT = 1000  # distance between the purposes of two transforms
@@ -33,8 +33,8 @@ class SampleDraws:
 
     def uniform(self, purpose: TransformPurpose, again: int = 0) -> float:
         """Return a number in [0, 1). again: index of a further draw for the same purpose."""
-        index = torch.tensor([self.index])
-        return uniform(self.seed, self.epoch, index, purpose + _NEXT * (self.stage + 1) + (again << 40)).item()
+        purpose_of_stage = purpose + _NEXT * (self.stage + 1) + (again << 40)
+        return uniform_number(self.seed, self.epoch, self.index, purpose_of_stage)
 
     def integer(self, purpose: TransformPurpose, low: int, high: int, again: int = 0) -> int:
         """Return a whole number in [low, high]."""

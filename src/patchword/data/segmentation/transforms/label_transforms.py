@@ -1,13 +1,12 @@
-"""Resize, crop, flip and colour jitter of an image with its label map; labels take the nearest pixel."""
+"""Resize, crop and flip of an image with its label map; labels take the nearest pixel."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 
-from patchword.data.augmentation.color import ColorJitter
-from patchword.data.augmentation.stage import StageContext
 from patchword.data.detection.transforms.draws import SampleDraws, TransformPurpose
 from patchword.data.segmentation.records import IGNORED
 from patchword.data.segmentation.samples import LabelledSample
@@ -92,9 +91,9 @@ class RandomScaledCrop:
 
 def _largest_share(labels: Tensor) -> float:
     """Return the share of the most frequent class of the labelled pixels; 1 without labelled pixels."""
-    counts = labels.reshape(-1).bincount(minlength=IGNORED + 1)[:IGNORED]
-    total = int(counts.sum())
-    return int(counts.max()) / total if total else 1.0
+    counts = Image.fromarray(labels.numpy()).histogram()[:IGNORED]
+    total = sum(counts)
+    return max(counts) / total if total else 1.0
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,3 @@ class RandomLabelFlip:
         if draws.uniform(TransformPurpose.FLIP) >= self.probability:
             return sample
         return LabelledSample(sample.pixels.flip(-1), sample.labels.flip(-1))
-
-
-@dataclass(frozen=True)
-class LabelJitter:
-    """Change brightness, contrast and saturation by factors in 1 +- strength, in random order."""
-
-    strength: float
-
-    def __call__(self, sample: LabelledSample, draws: SampleDraws) -> LabelledSample:
-        stage, numbers = ColorJitter(self.strength), draws.of_image
-        pixels = stage(sample.pixels[None], stage.plan(numbers), StageContext(numbers, ()))
-        return replace(sample, pixels=pixels[0])

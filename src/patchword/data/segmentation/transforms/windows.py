@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -27,19 +28,20 @@ def resized_window(pixels: Tensor, window: Window) -> Tensor:
     down, across = pixels.shape[1] / size[0], pixels.shape[2] / size[1]
     ends = min((left + width) * across, pixels.shape[2]), min((top + height) * down, pixels.shape[1])
     box = (left * across, top * down, *ends)
-    planes = [
-        Image.fromarray(plane).resize((width, height), Image.Resampling.BILINEAR, box) for plane in pixels.numpy()
-    ]
-    return torch.from_numpy(np.stack([np.asarray(plane) for plane in planes]))
+    found = np.empty((pixels.shape[0], height, width), np.uint8)
+    for plane, resized in zip(pixels.numpy(), found, strict=True):
+        resized[:] = np.asarray(Image.fromarray(plane).resize((width, height), Image.Resampling.BILINEAR, box))
+    return torch.from_numpy(found)
 
 
 def resized_labels(labels: Tensor, window: Window) -> Tensor:
     """Return the window of the label map after a resize that takes the label at the centre of each new pixel."""
     rows = _nearest(window.top, window.height, window.size[0], labels.shape[0])
     columns = _nearest(window.left, window.width, window.size[1], labels.shape[1])
-    return labels.index_select(0, rows).index_select(1, columns)
+    return torch.from_numpy(labels.numpy().take(rows, 0).take(columns, 1))  # several times as fast as torch
 
 
-def _nearest(first: int, count: int, new: int, old: int) -> Tensor:
+def _nearest(first: int, count: int, new: int, old: int) -> NDArray[np.int64]:
     """Return the old pixels of `count` new ones from `first` on. new, old: lengths of the whole side."""
-    return ((torch.arange(first, first + count) + 0.5) * (old / new)).long().clamp(max=old - 1)
+    centers = (np.arange(first, first + count, dtype=np.float32) + np.float32(0.5)) * np.float32(old / new)
+    return np.minimum(centers.astype(np.int64), old - 1)
