@@ -2,24 +2,20 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
-
-import patchword
 from patchword.api.training import train_recipe
-from patchword.core.errors import UserError
 from patchword.core.seal.manifest import SEAL, read_seal
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.recipes import find_recipe
 from support.material import QUICK, silent, tiny_recipe
+from support.survival.verbs import Opened
 from support.tiny_texts import QUICK as QUICK_TEXTS
 from support.tiny_texts import write_table
 
 MODEL = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
-EVERY_BIT = 4096  # bytes of a file of which every bit is flipped
-Opened = Callable[[Path], object]
+EVERY_BIT = 8192  # bytes of a file of which every bit is flipped
 
 
 def image_run(folder: Path) -> Path:
@@ -36,14 +32,6 @@ def text_run(folder: Path) -> Path:
     given = [f"train={table}", f"test={table}", f"tokenizer={folder / 'words'}"]
     train_recipe(find_recipe("classify-text").with_settings([*QUICK_TEXTS, *given]), folder / "text", silent())
     return folder / "text"
-
-
-def predict_image(folder: Path) -> object:
-    return patchword.pipeline(folder, device="cpu")(np.zeros((8, 8), np.uint8))
-
-
-def predict_text(folder: Path) -> object:
-    return patchword.pipeline(folder, device="cpu")("a good film")
 
 
 def random_flips(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[str, int]]:
@@ -64,21 +52,22 @@ def small_file_flips(folder: Path, per_file: int = 8 * EVERY_BIT, seed: int = 0)
             yield from ((name, bit) for bit in generator.sample(bits, min(per_file, len(bits))))
 
 
-def outcomes(folder: Path, flips: Iterator[tuple[str, int]], opened: Opened) -> Counter[str]:
-    """Return how many flips were named, silent, or ended in another error."""
-    found: Counter[str] = Counter()
+def outcomes(
+    folder: Path, flips: Iterator[tuple[str, int]], opened: Mapping[str, Opened], seed: int = 0
+) -> Counter[str]:
+    """Return how many flips were named, silent, or ended in another error; each is opened in one way, at random."""
+    generator, found = random.Random(seed), Counter[str]()
     for name, bit in flips:
         path, whole = folder / name, (folder / name).read_bytes()
         changed = bytearray(whole)
         changed[bit // 8] ^= 1 << bit % 8
         path.write_bytes(changed)
+        verb = generator.choice([*opened])
         try:
-            opened(folder)
-            found["silent"] += 1
-        except UserError as error:
-            found["named" if name in str(error) else f"{name} is not named"] += 1
+            said = opened[verb](folder)
         except Exception as error:
-            found[f"{type(error).__name__} in {name}"] += 1
-        finally:
-            path.write_bytes(whole)
+            found[f"{verb}: {type(error).__name__} in {name}"] += 1
+        else:
+            found["named" if name in said else f"{verb}: {name} is {'not named' if said else 'silent'}"] += 1
+        path.write_bytes(whole)
     return found
