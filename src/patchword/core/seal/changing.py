@@ -17,8 +17,9 @@ from pathlib import Path
 from patchword.core.disk_space import write_error
 from patchword.core.errors import UserError
 from patchword.core.files import flush, make_folder
+from patchword.core.seal.digest import Entry
 from patchword.core.seal.folder_lock import locked
-from patchword.core.seal.manifest import Entry, Pending, Seal, read_seal
+from patchword.core.seal.manifest import Pending, Seal, read_seal
 
 _STAGING = re.compile(r"\.seal\..+\.tmp")
 

@@ -8,8 +8,9 @@ from typing import Literal
 
 from patchword.core.errors import UserError
 from patchword.core.seal.changing import settled
+from patchword.core.seal.digest import Entry
 from patchword.core.seal.folder_lock import locked
-from patchword.core.seal.manifest import Entry, Seal, read_seal
+from patchword.core.seal.manifest import Seal, read_seal
 
 # Files that a reader of a run would use if they appeared there.
 MEANINGFUL = (
@@ -107,7 +108,7 @@ def _finding(folder: Path, name: str, expected: Entry | None) -> Finding | None:
         return Finding(name, "added", "no such file", "a file") if path.exists() else None
     try:
         size = path.stat().st_size
-        found = Entry.of(path) if path.is_file() and size == expected.bytes else f"{size:,} bytes"
+        found = Entry.of(path, like=expected) if path.is_file() and size == expected.bytes else f"{size:,} bytes"
     except FileNotFoundError:
         return Finding(name, "missing", str(expected), "no file")
     except OSError as error:

@@ -14,28 +14,11 @@ from typing import Any, Self
 from patchword import __version__
 from patchword.core.errors import UserError
 from patchword.core.files import parse_json, write_text
+from patchword.core.seal.digest import CHUNK, Entry
 
 SEAL = "seal.json"
-_FORMAT = 1
+_FORMAT = 2  # 1 had no chunks
 _HEX = frozenset("0123456789abcdef")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Size and sha256 of a file."""
-
-    bytes: int
-    sha256: str
-
-    def __str__(self) -> str:
-        return f"{self.bytes:,} bytes, sha256 {self.sha256[:16]}"
-
-    @classmethod
-    def of(cls, path: Path) -> Self:
-        """Read a file once."""
-        with path.open("rb") as file:
-            sha = hashlib.file_digest(file, "sha256").hexdigest()
-            return cls(file.tell(), sha)
 
 
 @dataclass(frozen=True)
@@ -81,7 +64,7 @@ class Seal:
 
     def write(self, folder: Path) -> None:
         """Write seal.json atomically."""
-        body = {"format": _FORMAT, "patchword": __version__, **asdict(self)}
+        body = {"format": _FORMAT, "patchword": __version__, **asdict(self, dict_factory=_stated)}
         write_text(folder / SEAL, _rendered({**body, "digest": _digest_of(body)}))
 
 
@@ -122,7 +105,7 @@ def _parsed(content: bytes) -> Seal:
         raise ValueError("it has changed since it was written") from None
     if _rendered({**body, "digest": digest}).encode() != content or digest != _digest_of(body):
         raise ValueError("it has changed since it was written")
-    if body.pop("format") != _FORMAT:
+    if body.pop("format") not in (1, _FORMAT):
         raise ValueError(f"another format, of patchword {body['patchword']}")
     body.pop("patchword")
     files, pending = _entries(body.pop("files")), body.pop("pending")
@@ -135,7 +118,8 @@ def _parsed(content: bytes) -> Seal:
 def _entries(values: Mapping[str, Any]) -> dict[str, Entry]:
     found = {_relative(name): Entry(**entry) for name, entry in values.items()}
     for name, entry in found.items():
-        if type(entry.bytes) is not int or len(entry.sha256) != 64 or not _HEX.issuperset(entry.sha256):
+        is_digest = len(entry.sha256) == 64 and _HEX.issuperset(entry.sha256)
+        if type(entry.bytes) is not int or not is_digest or entry.chunk not in (0, CHUNK):
             raise ValueError(f"the entry of {name[:80]!r}")
     return found
 
@@ -152,6 +136,11 @@ def _plain(name: str) -> str:
     if "/" in _relative(name) or not name.startswith("."):
         raise ValueError(f"the name {name[:80]!r}")
     return name
+
+
+def _stated(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Leave out that a file is digested whole, as most are."""
+    return {name: value for name, value in fields if (name, value) != ("chunk", 0)}
 
 
 def _rendered(value: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from patchword.core.seal.changing import changing
 from patchword.core.seal.checking import MEANINGFUL
-from patchword.core.seal.manifest import Entry, Seal, new_run_id, read_seal, text_digest
+from patchword.core.seal.digest import Entry
+from patchword.core.seal.manifest import Seal, new_run_id, read_seal, text_digest
 from patchword.recipes.schema.recipe import CHANGEABLE, Recipe
 from patchword.training.checkpoint.origin import Origin
 from patchword.training.run_log import METRICS

@@ -7,8 +7,9 @@ from pathlib import Path
 from patchword.core.errors import UserError
 from patchword.core.seal.changing import settle, settled
 from patchword.core.seal.checking import MEANINGFUL, Finding, findings
+from patchword.core.seal.digest import Entry
 from patchword.core.seal.folder_lock import locked
-from patchword.core.seal.manifest import SEAL, Change, Entry, Seal, new_run_id
+from patchword.core.seal.manifest import SEAL, Change, Seal, new_run_id
 from patchword.recipes.run_folders.listing import looks_like_run
 from patchword.training.checkpoint.checkpoint import Checkpoints
 from patchword.training.checkpoint.origin import origin_of
@@ -41,7 +42,8 @@ def reseal(folder: Path, why: str = "") -> Change | None:
     with exclusive(folder, _RUNNING), locked(folder):
         before, lost = _seal_of(folder)
         names = {*before.files, *MEANINGFUL, *([METRICS] if (folder / "finished.json").is_file() else [])}
-        files = {name: Entry.of(folder / name) for name in sorted(names) if (folder / name).is_file()}
+        present = sorted(name for name in names if (folder / name).is_file())
+        files = {name: Entry.of(folder / name, like=before.files.get(name)) for name in present}
         changed = [SEAL] if lost else []
         changed += sorted(name for name in {*before.files, *files} if before.files.get(name) != files.get(name))
         if not changed:

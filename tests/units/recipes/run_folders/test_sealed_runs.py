@@ -10,7 +10,8 @@ from patchword.core.errors import UserError
 from patchword.core.files import write_text
 from patchword.core.seal.changing import changing
 from patchword.core.seal.checking import check
-from patchword.core.seal.manifest import Entry, read_seal
+from patchword.core.seal.digest import Entry
+from patchword.core.seal.manifest import read_seal
 from patchword.recipes import evaluation
 from patchword.recipes.run import Run
 from patchword.recipes.run_folders.changes import rename_run
