@@ -1,1 +1,1 @@
-"""SERVING: the guard in front of a local server, and the server that runs behind it."""
+"""SERVING: the guard in front of a local server, the server that runs behind it, and the engine of batches."""

@@ -1,0 +1,144 @@
+"""Answers requests in batches: one thread per model."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from threading import Condition, Thread
+from typing import Any
+
+from patchword.serving.engine.errors import CancelledRequestError, DeadlineError, DrainingError
+from patchword.serving.engine.queue import Batch, WorkQueue
+from patchword.serving.engine.request import Item, QueuedRequest
+from patchword.serving.engine.stats import EngineStats
+
+# Computes the inputs of a batch, all of one group: one answer per input, or an exception for one that fails.
+Compute = Callable[[Sequence[Item]], Sequence[Any]]
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Computes what is in a queue, batch by batch.
+
+    >>> engine = Engine("minilm", compute, WorkQueue(QueueLimits(budget=256), Speed(2_000, 256)))
+    >>> engine.start()
+    >>> engine.submit([Item("a text", size=4)], patience=30).future.result()
+
+    Every admitted request is answered or fails with a reason. A batch that raises is computed again, one input at a
+    time, so that only the requests of the faulty inputs fail.
+    """
+
+    def __init__(
+        self, name: str, compute: Compute, queue: WorkQueue, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name, self.stats = name, EngineStats()
+        self._compute, self._queue, self._clock = compute, queue, clock
+        self._changed = Condition()
+        self._thread: Thread | None = None
+        self._is_stopped = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a thread that computes."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def is_idle(self) -> bool:
+        with self._changed:
+            return self._queue.is_idle
+
+    @property
+    def load(self) -> tuple[int, float, float]:
+        """The requests that wait, the seconds of work in the queue, and the tokens or pixels per second."""
+        with self._changed:
+            return len(self._queue), self._queue.seconds, self._queue.speed.per_second
+
+    def submit(self, items: Sequence[Item], patience: float) -> QueuedRequest:
+        """Admit a request, or raise why it is refused. patience: seconds until its deadline"""
+        with self._changed:
+            request = self._queue.admit(items, self._clock(), patience)
+            self._changed.notify()
+            return request
+
+    def cancel(self, request: QueuedRequest) -> None:
+        """Free the place of a request whose client is gone."""
+        with self._changed:
+            if request.future.done():
+                return
+            self._queue.remove(request)
+            self.stats.cancelled += 1
+            request.fail(CancelledRequestError())
+
+    def start(self) -> None:
+        self._thread = Thread(target=self._loop, name=f"engine {self.name}")
+        self._thread.start()
+
+    def close(self) -> None:
+        """Admit no more requests. Those that were admitted are still answered."""
+        with self._changed:
+            self._queue.is_closed = True
+
+    def stop(self) -> None:
+        """End the thread after its batch; what still waits fails."""
+        with self._changed:
+            self._queue.is_closed = self._is_stopped = True
+            for request in self._queue.remove_all():
+                request.fail(DrainingError())
+            self._changed.notify()
+
+    def step(self) -> bool:
+        """Compute one batch; False if nothing waits."""
+        with self._changed:
+            now = self._clock()
+            for request in self._queue.remove_late(now):
+                self.stats.late += 1
+                request.fail(DeadlineError(request.deadline - request.arrival))
+            batch = self._queue.take()
+        if batch is None:
+            return False
+        answers = self._answers(batch)
+        with self._changed:
+            seconds = self._clock() - now
+            for (request, index), answer in zip(batch.parts, answers, strict=True):
+                request.record(index, answer)
+                self.stats.queued.observe(now - request.arrival)
+            self._queue.finish(batch, seconds)
+            self._count(batch, seconds)
+        return True
+
+    def _answers(self, batch: Batch) -> Sequence[Any]:
+        items = batch.items
+        found = self._attempt(items)
+        if not isinstance(found, BaseException):
+            return found
+        if len(items) == 1:
+            return [found]
+        log.warning("a batch of %s failed (%r); its %d inputs are computed alone", self.name, found, len(items))
+        self.stats.retried += len(items)
+        alone = (self._attempt([item]) for item in items)
+        return [one if isinstance(one, BaseException) else one[0] for one in alone]
+
+    def _attempt(self, items: Sequence[Item]) -> Sequence[Any] | BaseException:
+        """Return the answers, or what was raised: nothing may end the thread."""
+        try:
+            found = self._compute(items)
+            if len(found) != len(items):
+                raise RuntimeError(f"{len(items)} inputs have {len(found)} answers")
+            return found
+        except BaseException as error:
+            return error
+
+    def _count(self, batch: Batch, seconds: float) -> None:
+        self.stats.batches += 1
+        self.stats.items += len(batch.parts)
+        self.stats.size += batch.size
+        self.stats.computed.observe(seconds)
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                while not len(self._queue) and not self._is_stopped:
+                    self._changed.wait()
+                if self._is_stopped:
+                    return
+            self.step()
