@@ -37,7 +37,7 @@ ALLOWED = {
         *("core", "layers", "models", "weights", "data", "training", "recipes"),
         *("benchmarking", "tuning", "studies", "reports", "pipelines"),
     },
-    "serving": {"core", "models", "weights", "data", "analysis"},
+    "serving": {"core", "models", "weights", "data", "analysis", "recipes", "pipelines"},
     "lab": {
         *("core", "zoo", "layers", "models", "weights", "data", "training", "analysis", "recipes", "inspection"),
         *("studies", "reports", "pipelines", "serving"),

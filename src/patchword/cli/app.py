@@ -19,7 +19,7 @@ from patchword.cli.inspection import (
     sharpness,
     windows,
 )
-from patchword.cli.models import bench, compare, cost, export, get, models, show
+from patchword.cli.models import bench, compare, cost, export, get, models, serve, show
 from patchword.cli.option_hints import HintingGroup
 from patchword.cli.run_folders import runs, verify
 from patchword.cli.text import embed, fill, generate, positions, similar, tokenizer, translate, vectors
@@ -67,6 +67,7 @@ _verb("doctor", doctor.doctor, START, "Check the installation, the GPU and the d
 _verb("train", train.train, USE, "Train a recipe, test it, write its report.")
 _verb("evaluate", evaluate.evaluate, USE, "Evaluate a run on its test set.")
 _verb("predict", predict.predict, USE, "Predict classes, objects, maps, tags, answers.")
+_verb("serve", serve.serve, USE, "Serve models over HTTP, with limits.")
 _verb("export", export.export, USE, "Export a model to ONNX or torch.export.")
 _verb("verify", verify.verify, USE, "Check that no file of a run has changed.")
 _verb("models", models.models, MODELS, "List the models with parameters and MACs.")

@@ -75,19 +75,23 @@ class ImageEngine:
     @torch.inference_mode()
     def classify(self, images: Sequence[OneImage], top: int) -> list[ClassAnswer | UserError]:
         """Return the classes of each image, or why it cannot be read; if none can be, the first error is raised."""
-        model, labels = fuse_on_gpu(self.model), self.labels
         answers: list[ClassAnswer | UserError] = []
         for decoded in self._batches(images):
-            inputs = self._inputs(decoded)
-            scores: Iterator[tuple[list[float], list[int]]] = iter(())
-            if inputs is not None:
-                with autocast(self.precision, self.device):
-                    best = (model(inputs).float() / self.temperature).softmax(-1).topk(min(top, len(labels)))
-                scores = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-            for found in decoded:
-                answers.append(found if isinstance(found, UserError) else _answer(labels, *next(scores)))
+            scores = iter(self.classify_pixels([one for one in decoded if isinstance(one, Tensor)], top))
+            answers += [found if isinstance(found, UserError) else next(scores) for found in decoded]
         _require_one(answers)
         return answers
+
+    @torch.inference_mode()
+    def classify_pixels(self, images: Sequence[Tensor], top: int) -> list[ClassAnswer]:
+        """Return the classes of one batch of images that `transform.pixels` has decoded."""
+        inputs, labels = self._inputs(images), self.labels
+        if inputs is None:
+            return []
+        model = fuse_on_gpu(self.model)
+        with autocast(self.precision, self.device):
+            best = (model(inputs).float() / self.temperature).softmax(-1).topk(min(top, len(labels)))
+        return [_answer(labels, *one) for one in zip(best.values.tolist(), best.indices.tolist(), strict=True)]
 
     @torch.inference_mode()
     def features(self, images: Sequence[OneImage], layer: int | None = None, pool: Pool | None = None) -> Vectors:

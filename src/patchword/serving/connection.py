@@ -5,7 +5,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from patchword.serving.guard import SECURITY_HEADERS
+from patchword.serving.secured_response import SECURITY_HEADERS
 
 
 class BoundedConnection(HttpToolsProtocol):

@@ -12,7 +12,9 @@ from starlette.routing import Route
 from patchword.lab.app import PARTS, LabSettings, build_app
 from patchword.lab.bundle import read_bundle
 from patchword.serving.access import Access
-from patchword.serving.guard import METHODS, SECURITY_HEADERS, Guard
+from patchword.serving.guard import Guard
+from patchword.serving.request_rules import METHODS
+from patchword.serving.secured_response import SECURITY_HEADERS
 from support.lab.asgi import Caller
 
 JSON, BYTES = {"content-type": "application/json"}, {"content-type": "application/octet-stream"}

@@ -7,7 +7,7 @@ import pytest
 import patchword
 from patchword.lab.models import list_models
 from patchword.models import REGISTRY
-from patchword.serving.guard import CONTENT_SECURITY_POLICY
+from patchword.serving.secured_response import CONTENT_SECURITY_POLICY
 from patchword.weights.local_path import local_path
 from support.lab.page import FILES, caller
 

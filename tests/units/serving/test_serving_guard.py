@@ -10,7 +10,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from patchword.serving.access import Access
-from patchword.serving.guard import CONTENT_SECURITY_POLICY, Guard, Limits
+from patchword.serving.guard import Guard, Limits
+from patchword.serving.secured_response import CONTENT_SECURITY_POLICY
 from support.lab.asgi import Caller
 
 TOKEN = "a-token-of-this-test"

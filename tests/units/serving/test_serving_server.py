@@ -16,7 +16,8 @@ from starlette.routing import Route
 from patchword.core.errors import UserError
 from patchword.serving.access import LOOPBACK, Access
 from patchword.serving.connection import BoundedConnection
-from patchword.serving.guard import CONTENT_SECURITY_POLICY, Guard
+from patchword.serving.guard import Guard
+from patchword.serving.secured_response import CONTENT_SECURITY_POLICY
 from patchword.serving.server import bind, config_of, is_loopback, names_of
 
 

@@ -86,6 +86,11 @@ class Engine:
                 request.fail(DrainingError())
             self._changed.notify()
 
+    def join(self, seconds: float) -> None:
+        """Wait until the thread has ended."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
     def step(self) -> bool:
         """Compute one batch; False if nothing waits."""
         with self._changed:
@@ -109,24 +114,26 @@ class Engine:
     def _answers(self, batch: Batch) -> Sequence[Any]:
         items = batch.items
         found = self._attempt(items)
-        if not isinstance(found, BaseException):
+        if not isinstance(found, Exception):
             return found
         if len(items) == 1:
             return [found]
         log.warning("a batch of %s failed (%r); its %d inputs are computed alone", self.name, found, len(items))
         self.stats.retried += len(items)
         alone = (self._attempt([item]) for item in items)
-        return [one if isinstance(one, BaseException) else one[0] for one in alone]
+        return [one if isinstance(one, Exception) else one[0] for one in alone]
 
-    def _attempt(self, items: Sequence[Item]) -> Sequence[Any] | BaseException:
+    def _attempt(self, items: Sequence[Item]) -> Sequence[Any] | Exception:
         """Return the answers, or what was raised: nothing may end the thread."""
         try:
             found = self._compute(items)
             if len(found) != len(items):
                 raise RuntimeError(f"{len(items)} inputs have {len(found)} answers")
             return found
-        except BaseException as error:
+        except Exception as error:
             return error
+        except BaseException as error:  # such as SystemExit, which would end the thread
+            return RuntimeError(repr(error))
 
     def _count(self, batch: Batch, seconds: float) -> None:
         self.stats.batches += 1

@@ -28,6 +28,7 @@ class QueuedRequest:
         self.items, self.arrival, self.deadline = items, arrival, deadline
         self.order = (rank, next(_numbers))
         self.future: Future[list[Any]] = Future()
+        self.future.set_running_or_notify_cancel()  # from now on only the engine ends it
         self.taken = 0  # items that are in a batch or were in one
         self._answers: dict[int, Any] = {}
 
@@ -38,13 +39,13 @@ class QueuedRequest:
 
     def record(self, index: int, answer: Any) -> None:
         """Record the answer of one input; an exception is the answer of the whole request."""
-        if isinstance(answer, BaseException):
+        if isinstance(answer, Exception):
             self.fail(answer)
             return
         self._answers[index] = answer
         if len(self._answers) == len(self.items) and not self.future.done():
             self.future.set_result([self._answers[number] for number in range(len(self.items))])
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)

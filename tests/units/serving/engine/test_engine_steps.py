@@ -94,7 +94,8 @@ def test_even_what_ends_a_program_ends_no_engine(engine):
     engine._compute, compute = leave, engine._compute
     future = submit(engine, "a")
     run(engine)
-    assert isinstance(future.exception(0), SystemExit)
+    with pytest.raises(RuntimeError, match=r"SystemExit\(1\)"):
+        future.result(0)
     engine._compute = compute
     future = submit(engine, "b")
     run(engine)

@@ -1,0 +1,1 @@
+"""API: the routes of `patchword serve`."""

@@ -1,0 +1,98 @@
+"""One ASGI class in front of the routes of `patchword serve`: checks, token, request id, limits, counts."""
+
+import logging
+import re
+import secrets
+import time
+from dataclasses import dataclass, field
+from hmac import compare_digest
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from patchword.serving.api.bodies import BODY_TYPES
+from patchword.serving.api.errors import CLIENT_GONE, FAULT, refusal_response
+from patchword.serving.api.service import Service
+from patchword.serving.error_response import Refusal
+from patchword.serving.limited_body import LimitedBody
+from patchword.serving.request_rules import RequestRules
+from patchword.serving.secured_response import headers_of, secured
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ApiAccess:
+    """Who may ask. hosts, origins: accepted values of these headers. token: None asks for none."""
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+    token: str | None = field(default=None, repr=False)
+
+    def admits(self, authorization: str) -> bool:
+        """Compare `Bearer TOKEN` in a time that does not depend on the text; without a token all are admitted."""
+        if self.token is None:
+            return True
+        scheme, _, given = authorization.partition(" ")
+        is_token = compare_digest(given.strip().encode("utf-8", "surrogateescape"), self.token.encode())
+        return is_token and scheme.lower() == "bearer"
+
+
+class ApiGuard:
+    """Refuses foreign and oversized requests, gives each request an id, and counts the responses.
+
+    /health is open to all: it shows nothing, and probes know neither the name of the server nor its token.
+    """
+
+    def __init__(self, app: ASGIApp, access: ApiAccess, service: Service) -> None:
+        self.app, self.access, self.service = app, access, service
+        page = "a program, or a page of this server"
+        self._rules = RequestRules(access.hosts, access.origins, BODY_TYPES, service.limits.body_bytes, page)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, begin, status = headers_of(scope), time.monotonic(), 0
+        given = headers.get("x-request-id", [""])[0]
+        request_id = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def send_secured(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                added = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+                message = {**message, "headers": secured(added)}
+            await send(message)
+
+        self.service.open_requests += 1
+        try:
+            if (refusal := self._refusal(scope, headers)) is not None:
+                await refusal_response(refusal, request_id)(scope, receive, send_secured)
+                return
+            limits = self.service.limits
+            await self.app(scope, LimitedBody(receive, limits.body_bytes, limits.body_seconds), send_secured)
+        except Exception:
+            log.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])
+            if not status:
+                await refusal_response(FAULT, request_id)(scope, receive, send_secured)
+        finally:
+            self.service.open_requests -= 1
+            route = getattr(scope.get("endpoint"), "__name__", "none")
+            self.service.metrics.observe(route, status or CLIENT_GONE, time.monotonic() - begin)
+
+    def _refusal(self, scope: Scope, headers: dict[str, list[str]]) -> Refusal | None:
+        if scope["path"].startswith("/health/") and scope["method"] in ("GET", "HEAD"):
+            return None
+        refusal = self._rules.refusal(scope, headers)
+        if refusal is None and not self.access.admits(headers.get("authorization", [""])[0]):
+            hint = "the owner of the server has the token; clients of OpenAI's API call it the API key"
+            return Refusal(401, "the token is missing or wrong", "the header Authorization: Bearer TOKEN", hint=hint)
+        return refusal

@@ -1,0 +1,1 @@
+"""MODELS: what a served model takes and answers."""
