@@ -2,9 +2,9 @@
 
     python tools/deployment.py [FAMILY ...]
 
-Per family of the registry: the largest difference of the compiled model (one graph
-without breaks) from the eager one, of its gradients, and of the ONNX file in ONNX Runtime, relative to their scale; or
-the message with which the export is refused. Anything else is a failure.
+Per family of the registry: the largest difference of the compiled model (one graph without breaks) from the eager one,
+of its gradients, of the ONNX file in ONNX Runtime, and of the program of torch.export, relative to their scale; or the
+message with which an export is refused. Anything else is a failure.
 """
 
 import os

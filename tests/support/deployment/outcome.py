@@ -15,25 +15,29 @@ from support.deployment.cases import Case
 
 LIMIT = 1e-5  # of outputs: another order of summation differs by about 1e-6, a wrong operation by far more
 GRADIENT_LIMIT = 1e-4  # the recurrent matrices of the random models are large, and so are sums over their steps
-HEAD = f"{'family':20} {'compiled':>9} {'gradients':>9} {'exported':>9}"
+SUFFIXES = ".onnx", ".pt2"
+HEAD = f"{'family':20} {'compiled':>9} {'gradients':>9} {'ONNX':>9} {'.pt2':>9}"
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Largest relative differences from the eager model, and what went wrong; None: not computed.
 
-    refusal: the message with which the export was refused.
+    exported, program: of the ONNX file and of the program of torch.export.
+    refusal: the message with which an export was refused.
     """
 
     name: str
     compiled: float | None = None
     gradients: float | None = None
     exported: float | None = None
+    program: float | None = None
     refusal: str = ""
     failures: tuple[str, ...] = ()
 
     def line(self) -> str:
-        numbers = (f"{'-' if one is None else f'{one:.0e}'}" for one in (self.compiled, self.gradients, self.exported))
+        found = self.compiled, self.gradients, self.exported, self.program
+        numbers = (f"{'-' if one is None else f'{one:.0e}'}" for one in found)
         head = " ".join([f"{self.name:20}", *(f"{number:>9}" for number in numbers)])
         remarks = ([f"refused: {self.refusal}"] if self.refusal else []) + [f"FAILED {one}" for one in self.failures]
         return "  ".join([head, *remarks])
@@ -44,8 +48,8 @@ def outcome_of(name: str, build: Callable[[], Case], folder: Path, backend: str 
     failures: list[str] = []
     case = build()
     compiled, gradients = _compiled(case, backend, failures)
-    exported, refusal = _exported(case, folder / "model.onnx", failures)
-    return Outcome(name, compiled, gradients, exported, refusal, tuple(failures))
+    (exported, refusal), (program, other) = (_exported(case, folder / f"model{end}", failures) for end in SUFFIXES)
+    return Outcome(name, compiled, gradients, exported, program, refusal or other, tuple(failures))
 
 
 def _compiled(case: Case, backend: str, failures: list[str]) -> tuple[float | None, float | None]:

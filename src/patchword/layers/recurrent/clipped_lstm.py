@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from patchword.kernels.lstm.operation import Bounds, Weights, clipped_lstm
+from patchword.layers.recurrent.reordering import reordered
 
 
 class ClippedLstm(nn.Module):
@@ -73,12 +74,12 @@ class BidirectionalEncoder(nn.Module):
         Each text is reversed within its length, so that padding comes last in both directions and is never read.
         """
         place = torch.arange(tokens.shape[1], device=tokens.device)
-        turned = torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)[..., None]
-        both = torch.stack([tokens, tokens.take_along_dim(turned, 1)])
+        turned = torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)
+        both = torch.stack([tokens, reordered(tokens, turned)])
         found = [torch.cat([tokens, tokens], -1)]
         for number, layer in enumerate(self.layers):
             entering = self.dropout(both)
             both = cast(Tensor, layer(entering))
             both = both + entering if number else both
-            found.append(torch.cat([both[0], both[1].take_along_dim(turned, 1)], -1))
+            found.append(torch.cat([both[0], reordered(both[1], turned)], -1))
         return found

@@ -10,6 +10,7 @@ from patchword.core.errors import UserError
 from patchword.core.text import Text
 from patchword.layers.attention.attention import Attention
 from patchword.layers.attention.cache import Cache
+from patchword.layers.recurrent.reordering import reordered
 from patchword.layers.text.encoder_decoder import Memory, TokenEmbedding, Translator
 
 State = tuple[Tensor, Tensor]  # hidden state and cell
@@ -37,19 +38,20 @@ class BidirectionalLstm(nn.Module):
         order = _turned(tokens, mask)
         for number, (forwards, backwards) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             tokens = tokens if number == 0 else self.dropout(tokens)
-            ahead, back = run_lstm(forwards, tokens)[0], run_lstm(backwards, _reordered(tokens, order))[0]
-            tokens = torch.cat([ahead, _reordered(back, order)], dim=-1)
+            ahead, back = run_lstm(forwards, tokens)[0], run_lstm(backwards, reordered(tokens, order))[0]
+            tokens = torch.cat([ahead, reordered(back, order)], dim=-1)
         return tokens
 
 
 def run_lstm(lstm: nn.Module, tokens: Tensor, state: State | None = None) -> tuple[Tensor, State]:
     """Run in the dtype of the weights, without autocast: an LSTM accumulates over all steps, too much for bfloat16."""
-    run, weight = cast(Run, lstm), next(lstm.parameters())
+    run, weight, device = cast(Run, lstm), next(lstm.parameters()), tokens.device.type
     begun = None if state is None else (state[0].to(weight.dtype), state[1].to(weight.dtype))
-    if tokens.device.type == "meta":
+    tokens = tokens.to(weight.dtype)
+    if device == "meta" or not torch.is_autocast_enabled(device):
         return run(tokens, begun)
-    with torch.autocast(tokens.device.type, enabled=False):
-        return run(tokens.to(weight.dtype), begun)
+    with torch.autocast(device, enabled=False):
+        return run(tokens, begun)
 
 
 def _turned(tokens: Tensor, mask: Tensor | None) -> Tensor:
@@ -58,10 +60,6 @@ def _turned(tokens: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return place.flip(0).expand(tokens.shape[0], -1)
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - place, place)
-
-
-def _reordered(tokens: Tensor, order: Tensor) -> Tensor:
-    return tokens.gather(1, order[..., None].expand(-1, -1, tokens.shape[-1]))
 
 
 class Bridge(nn.Module):

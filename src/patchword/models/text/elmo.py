@@ -116,8 +116,9 @@ class Elmo(Model):
         if text.packed is not None:
             states = self.encoder(text.packed.pad(tokens), text.packed.cu_seqlens.diff())
             return [text.packed.join(state) for state in states]
-        lengths = tokens.new_full((len(tokens),), tokens.shape[1], dtype=torch.int64)
-        return cast(list[Tensor], self.encoder(tokens, lengths if text.mask is None else text.mask.sum(1)))
+        batch, words = tokens.shape[:2]
+        lengths = tokens.new_full((batch,), words, dtype=torch.int64) if text.mask is None else text.mask.sum(1)
+        return cast(list[Tensor], self.encoder(tokens, lengths))
 
     def states(self, text: Text) -> list[Tensor]:
         """Return the three states of the words, without start and end: each (batch, words, 2 * width).

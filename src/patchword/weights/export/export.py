@@ -19,8 +19,10 @@ from patchword.core.grid import Size
 from patchword.layers.model import Model
 from patchword.layers.text.model import TextModel
 from patchword.weights.export.formats import FORMATS, Format, Runner, quiet
-from patchword.weights.export.inputs import Inputs, InputTensors, inputs_of
+from patchword.weights.export.inputs.base import Inputs, InputTensors
+from patchword.weights.export.inputs.choice import inputs_of
 from patchword.weights.export.int8 import in_int8
+from patchword.weights.export.recurrence import with_scans
 
 TOLERANCE = 1e-4  # another summation order in float32 differs by about 1e-6; a wrong operator by far more
 # Difference from the same integers in PyTorch. A value that is rounded to the other side changes later values, too.
@@ -73,7 +75,7 @@ def export(
     with torch.no_grad():
         expected = [_one(reads(*fed), model) for fed in examples]  # invalid inputs raise here
     notes = {**inputs.notes(), **(remarks or {})}
-    written_as = inputs.module(_integers(model, form)) if int8 else reads
+    written_as = inputs.module(_integers(model, form)) if int8 else with_scans(reads)
     make_folder(target.parent)
     try:
         with TemporaryDirectory(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent) as folder:
@@ -99,14 +101,15 @@ def expected_seconds(model: Model, path: Path, size: Size | None = None, tokens:
     operations = _Operations()  # type: ignore[no-untyped-call]  # torch has no types
     inputs = inputs_of(model.card, size, 1, tokens)
     with torch.no_grad(), operations:
-        inputs.module(model)(*inputs.traced())
+        with_scans(inputs.module(model))(*inputs.traced())
     return format_of(path).seconds(operations.count)
 
 
 class _Operations(TorchDispatchMode):
-    """Counts the operations that torch executes."""
+    """Counts the operations that torch executes. A scan counts as one, whatever its number of steps."""
 
     count = 0
+    supports_higher_order_operators = True
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += 1

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from patchword.core.errors import UserError
-from patchword.weights.export.inputs import OUTPUT, Inputs
+from patchword.weights.export.inputs.base import OUTPUT, Inputs
 from patchword.weights.export.int8_operations import translations
 
 Runner = Callable[..., Tensor]  # inputs in order -> outputs

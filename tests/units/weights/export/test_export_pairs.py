@@ -4,9 +4,8 @@ import pytest
 import torch
 
 import patchword
-from patchword.core.errors import UserError
 from patchword.weights.export.export import export
-from support.helpers import difference, pairs, tiny_pair
+from support.helpers import difference, pairs, tiny_pair, tiny_sizes
 
 pytestmark = pytest.mark.usefixtures("quick_onnx")
 OTHERS = ((17, 9, 24, 2), (5, 20, 11, 24)), ((1,), (1,)), ((3, 6), (6, 1))  # than it was traced with
@@ -40,12 +39,23 @@ def test_a_transformer_answers_the_same_in_onnx_runtime(overrides, tmp_path):
 
 
 @torch.no_grad()
-def test_a_program_for_torch_answers_the_same(tmp_path):
-    model = tiny_pair(**SMALL)
+@pytest.mark.parametrize("name", ["transformer-small", "lstm-translation-small"])
+def test_a_program_for_torch_answers_the_same(name, tmp_path):
+    model = tiny_pair(name, **{field: value for field, value in SMALL.items() if field in tiny_sizes(name)})
     program = torch.export.load(export(model, tmp_path / "model.pt2").path).module()
     for lengths in OTHERS:  # among them a target that is as long as its source
         pair = pairs(*lengths)
         assert difference(program(pair.source.ids, pair.source.mask.long(), pair.target.ids), model(pair)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "overrides", [{"depth": 2}, {"attention": "none", "target_vocabulary": 0}], ids=["dot", "none"]
+)
+def test_an_lstm_answers_the_same_in_onnx_runtime(overrides, tmp_path):
+    model = tiny_pair("lstm-translation-small", **{"depth": 1, "width": 12, "dropout": 0.0, **overrides})
+    done = export(model, tmp_path / "model.onnx")
+    assert done.difference < 1e-5
+    check(model, done.path)
 
 
 def test_the_verb_says_what_the_file_reads(command, tmp_path):
@@ -57,10 +67,3 @@ def test_the_verb_says_what_the_file_reads(command, tmp_path):
     assert "--tokens" not in printed
     code, _, complaint = command(*words, "--tokens", 5)
     assert (code, "for text models" in complaint) == (2, True)
-
-
-def test_an_lstm_is_refused_with_the_reason(tmp_path):
-    with pytest.raises(UserError, match="'lstm-translation-small' cannot be exported") as raised:
-        export(tiny_pair("lstm-translation-small"), tmp_path / "model.onnx")
-    assert "a loop over the words" in str(raised.value.hint)
-    assert not list(tmp_path.iterdir())

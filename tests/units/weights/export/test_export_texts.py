@@ -4,11 +4,8 @@ import pytest
 import torch
 
 import patchword
-from patchword.core.card import Card
 from patchword.core.errors import UserError
-from patchword.models import REGISTRY
 from patchword.weights.export.export import export
-from patchword.weights.export.inputs import inputs_of
 from support.helpers import difference, randomise, texts, tiny_text
 
 pytestmark = pytest.mark.usefixtures("quick_onnx")
@@ -64,17 +61,6 @@ def test_a_length_is_for_texts(command, tmp_path):
     code, _, complaint = command("export", "vit-exercise", "--torch", tmp_path / "model.pt2", "--tokens", 5)
     assert code == 2
     assert "--tokens is for text models" in complaint
-
-
-@pytest.mark.parametrize(
-    "family",
-    [family for family in REGISTRY.families if family.reads not in ("images", "texts", "pairs")],
-    ids=lambda family: family.name,
-)
-def test_a_model_of_other_inputs_is_refused_with_the_reason(family):
-    with pytest.raises(UserError, match=f"not one of {family.reads}") as raised:
-        inputs_of(Card(next(iter(family.names())), {}))
-    assert raised.value.hint
 
 
 @pytest.mark.parametrize("head", ["classes", "vector"])
