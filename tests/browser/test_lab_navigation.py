@@ -29,7 +29,7 @@ def test_a_key_opens_each_page(visit: Open) -> None:
     for key, address in zip(keys, addresses, strict=True):
         page.keyboard.press(key)
         page.wait_for_function("start => location.hash.startsWith(start)", arg=address)
-        assert page.locator("nav [aria-current=page]").get_attribute("href") == address
+        expect(page.locator("nav [aria-current=page]")).to_have_attribute("href", address)
 
 
 def test_keys_do_nothing_while_someone_types_or_when_they_are_off(visit: Open) -> None:

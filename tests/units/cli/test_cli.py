@@ -73,6 +73,7 @@ VERBS = [
     "runs",
     "sharpness",
     "lab",
+    "serve",
     "landscape",
     "export",
     "data",
@@ -213,7 +214,7 @@ def test_a_weight_file_of_any_header_length_is_no_pickle(tmp_path):
     """A safetensors file begins with the length of its header; every 32nd begins with a pickle's first byte."""
     model, starts = tiny(), set()
     for length in range(32):
-        model.card = replace(model.card, labels=("x" * (8 * length + 1),))
+        model.card = replace(model.card, labels=("x" * (8 * length + 1), *"bcdefg"))
         patchword.save(model, tmp_path)
         starts.add((tmp_path / "model.safetensors").read_bytes()[0])
         assert patchword.load(tmp_path).card == model.card

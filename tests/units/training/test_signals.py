@@ -24,6 +24,14 @@ STEPS = 10  # of an epoch of the tiny recipe
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
+@pytest.fixture(autouse=True)
+def _hangups_are_not_ignored():
+    """As without nohup, under which these tests may run."""
+    before = signal.signal(signal.SIGHUP, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 def ask(number: signal.Signals = signal.SIGTERM) -> None:
     os.kill(os.getpid(), number)
 
