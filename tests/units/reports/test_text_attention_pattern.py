@@ -72,7 +72,7 @@ def test_the_slide_and_the_table_of_big_bird(command):
     assert re.search(r"encoder +2,048 +24 patterns .*blocks of 64: 2 global, 3 in a window, 3 random +2\d\.\d%", output)
     assert output.split()[-2:] == ["windows/bigbird-base.svg", "windows/bigbird-base.png"]
     words = words_of("windows/bigbird-base.svg")
-    for part in ("bigbird-base: blocks of 64", "2,048 tokens", "block 1, head 1", "block 2, head 1", "random blocks"):
+    for part in ("bigbird-base: blocks of 64", "2,048 tokens", "layer 1, head 1", "layer 2, head 1", "random blocks"):
         assert part in words
     assert "row 11 attends to 8 of 32 columns" in words
     with Image.open("windows/bigbird-base.png") as picture:

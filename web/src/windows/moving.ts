@@ -2,7 +2,7 @@
 import type { Stage } from './patterns'
 
 /** The token after a key was pressed; null for a key that does not move it. */
-export function moved(key: string, token: number, stage: Stage): number | null {
+export function moved(key: string, token: number, stage: Pick<Stage, 'grid' | 'leading'>): number | null {
   const [rows, columns] = stage.grid
   const lead = stage.leading
   if (token < lead) {

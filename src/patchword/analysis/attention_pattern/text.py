@@ -31,13 +31,15 @@ MOST_CELLS = 4_000_000  # of one pattern
 
 @dataclass(frozen=True, eq=False)
 class TextPattern:
-    """Which tokens of a text attend to which, for some heads in some blocks.
+    """Which tokens of a text attend to which, for some heads in some layers.
+
+    A block of tokens is Big Bird's; a block of the model is a layer here.
 
     unit: tokens per row and column of `kinds`. kinds: (rows, columns), an index of KINDS for each pair.
     """
 
     part: str
-    blocks: tuple[int, ...]  # counted from 1, as are the heads
+    layers: tuple[int, ...]  # counted from 1, as are the heads
     heads: tuple[int, ...]
     partition: Partition
     tokens: int
@@ -76,7 +78,7 @@ class TextPattern:
     def to_json(self) -> dict[str, Any]:
         return {
             "part": self.part,
-            "blocks": list(self.blocks),
+            "layers": list(self.layers),
             "heads": list(self.heads),
             "tokens": self.tokens,
             "keys": self.keys,
@@ -89,7 +91,7 @@ class TextPattern:
 
 
 def text_patterns(card: Card, tokens: int = 0) -> list[TextPattern]:
-    """Return every attention pattern of a model of texts, in the order of its parts, blocks and heads.
+    """Return every attention pattern of a model of texts, in the order of its parts, layers and heads.
 
     tokens: of the text, and of a translator's source; 0: 16, or 16 blocks of a Big Bird.
     """
@@ -97,10 +99,10 @@ def text_patterns(card: Card, tokens: int = 0) -> list[TextPattern]:
     ran: dict[str, int] = {}
     for call in _calls(card, tokens):
         part = part_of(call.layer)
-        ran[part] = ran.get(part, 0) + 1  # ALBERT runs one block many times
+        ran[part] = ran.get(part, 0) + 1  # ALBERT runs one layer many times
         for new in _patterns_of(call, part, ran[part]):
             _join(found, new)
-    return sorted(found, key=lambda pattern: (PARTS.index(pattern.part), pattern.blocks[0], pattern.heads[0]))
+    return sorted(found, key=lambda pattern: (PARTS.index(pattern.part), pattern.layers[0], pattern.heads[0]))
 
 
 def by_part(found: Iterable[TextPattern]) -> list[list[TextPattern]]:
@@ -116,10 +118,10 @@ def default_tokens(card: Card) -> int:
 
 
 def text_receptive_fields(part: Sequence[TextPattern], row: int) -> list[Tensor]:
-    """Return the columns that a row depends on after the first 1, 2, ... blocks, by attention and the residual."""
-    depth = max(max(pattern.blocks) for pattern in part)
-    blocks = [[pattern.attends for pattern in part if number in pattern.blocks] for number in range(1, depth + 1)]
-    reads = [torch.stack(heads).any(0).float() for heads in blocks]
+    """Return the columns that a row depends on after the first 1, 2, ... layers, by attention and the residual."""
+    depth = max(max(pattern.layers) for pattern in part)
+    layers = [[pattern.attends for pattern in part if number in pattern.layers] for number in range(1, depth + 1)]
+    reads = [torch.stack(heads).any(0).float() for heads in layers]
     steps: list[Tensor] = []
     for last in range(depth):
         reached = torch.arange(len(part[0].kinds)) == row
@@ -152,7 +154,7 @@ def _calls(card: Card, tokens: int) -> list[AttentionMap]:
     return calls
 
 
-def _patterns_of(call: AttentionMap, part: str, block: int) -> list[TextPattern]:
+def _patterns_of(call: AttentionMap, part: str, layer: int) -> list[TextPattern]:
     """Return the patterns of one call: one for all heads with the same pairs."""
     heads, tokens, keys = call.weights.shape[1:]
     unit = call.partition.block if isinstance(call.partition, BlockSparse) else 1
@@ -172,7 +174,7 @@ def _patterns_of(call: AttentionMap, part: str, block: int) -> list[TextPattern]
                 found[index] = replace(known, heads=(*known.heads, head))
                 break
         else:
-            found.append(TextPattern(part, (block,), (head,), call.partition, tokens, keys, unit, own.contiguous()))
+            found.append(TextPattern(part, (layer,), (head,), call.partition, tokens, keys, unit, own.contiguous()))
     return found
 
 
@@ -198,10 +200,10 @@ def _dense(partition: Partition, rows: int, columns: int) -> Tensor:
 
 
 def _join(found: list[TextPattern], new: TextPattern) -> None:
-    """Add a pattern, or add its block to an equal pattern of the same heads."""
+    """Add a pattern, or add its layer to an equal pattern of the same heads."""
     for index, known in enumerate(found):
         if (known.part, known.heads) == (new.part, new.heads) and torch.equal(known.kinds, new.kinds):
-            found[index] = replace(known, blocks=(*known.blocks, *new.blocks))
+            found[index] = replace(known, layers=(*known.layers, *new.layers))
             return
     found.append(new)
 

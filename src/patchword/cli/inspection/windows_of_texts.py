@@ -50,8 +50,8 @@ def _query(token: str, tokens: int) -> int:
 
 
 def _density(found: Sequence["TextPattern"], pairs: str) -> float:
-    """Return pairs over all pairs, over all blocks and heads."""
-    weights = [len(pattern.blocks) * len(pattern.heads) for pattern in found]
+    """Return pairs over all pairs, over all layers and heads."""
+    weights = [len(pattern.layers) * len(pattern.heads) for pattern in found]
     some = sum(weight * getattr(pattern, pairs) for weight, pattern in zip(weights, found, strict=True))
     return float(some / sum(weight * pattern.all_pairs for weight, pattern in zip(weights, found, strict=True)))
 
@@ -63,17 +63,17 @@ def _print_table(found: Sequence["TextPattern"]) -> None:
     from patchword.reports.attention_pattern import describe_text, percent, whose
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("part", "tokens", "blocks and heads", "pattern", "density"):
+    for name in ("part", "tokens", "layers and heads", "pattern", "density"):
         table.add_column(name, justify="right" if name in ("tokens", "density") else "left", no_wrap=True)
     for part in by_part(found):
         for description in dict.fromkeys(describe_text(pattern) for pattern in part):
             same = [pattern for pattern in part if describe_text(pattern) == description]
-            who = whose(same[0]) if len(same) == 1 else f"{len(same)} patterns by block and head"
+            who = whose(same[0]) if len(same) == 1 else f"{len(same)} patterns by layer and head"
             table.add_row(part[0].part, f"{part[0].tokens:,}", who, description, percent(_density(same, "pairs")))
     out = console(130)
     out.print(table, highlight=False)
     attended, computed = _density(found, "pairs"), _density(found, "computed")
     also = f"; {percent(computed)} are computed, with masked pairs and padding" if computed > attended else ""
     out.print(
-        f"\nattention density over all blocks and heads: {percent(attended)} of all pairs{also}\n", highlight=False
+        f"\nattention density over all layers and heads: {percent(attended)} of all pairs{also}\n", highlight=False
     )

@@ -1,1 +1,1 @@
-"""What the page Windows shows: the attention patterns of a model of images, as JSON."""
+"""What the page Windows shows: the attention patterns of a model of images or texts, as JSON."""

@@ -21,13 +21,13 @@ def describe_text(pattern: TextPattern) -> str:
 
 
 def text_rule(part: Sequence[TextPattern]) -> str:
-    """Return the kinds of attention of a part, in the order of its blocks and heads."""
+    """Return the kinds of attention of a part, in the order of its layers and heads."""
     return " and ".join(dict.fromkeys(describe_text(pattern) for pattern in part))
 
 
 def whose(pattern: TextPattern) -> str:
-    """Return the blocks and heads of a pattern, e.g. "blocks 1-12, 12 heads"."""
-    first, last = pattern.blocks[0], pattern.blocks[-1]
-    blocks = f"block {first}" if first == last else f"blocks {first} to {last}"
+    """Return the layers and heads of a pattern, e.g. "layers 1 to 12, 12 heads"."""
+    first, last = pattern.layers[0], pattern.layers[-1]
+    layers = f"layer {first}" if first == last else f"layers {first} to {last}"
     heads = f"head {pattern.heads[0]}" if len(pattern.heads) == 1 else counted(len(pattern.heads), "head")
-    return f"{blocks}, {heads}"
+    return f"{layers}, {heads}"

@@ -41,7 +41,7 @@ def write_text_windows(card: Card, found: Sequence[TextPattern], token: int, fol
 
 
 def text_figure(card: Card, found: Sequence[TextPattern], token: int, number: int) -> Slide:
-    """Draw the first patterns of one part in a row, and what a token depends on after each of its blocks."""
+    """Draw the first patterns of one part in a row, and what a token depends on after each of its layers."""
     parts = by_part(found)
     part = parts[number - 1]
     first = part[0]
@@ -59,10 +59,10 @@ def text_figure(card: Card, found: Sequence[TextPattern], token: int, number: in
 
 
 def _chosen(part: Sequence[TextPattern]) -> list[TextPattern]:
-    """Return the patterns to draw; of many, one of the first block and one of the second."""
+    """Return the patterns to draw; of many, one of the first layer and one of the second."""
     if len(part) <= _MOST_MATRICES:
         return list(part)
-    return [part[0], next((pattern for pattern in part if 2 in pattern.blocks), part[1])]
+    return [part[0], next((pattern for pattern in part if 2 in pattern.layers), part[1])]
 
 
 def _axes(pattern: TextPattern) -> str:
@@ -90,7 +90,7 @@ def _diagonal(pattern: TextPattern, row: int) -> tuple[int, int] | None:
 
 
 def _field(part: Sequence[TextPattern], row: int) -> Panel:
-    """Draw the columns that a row depends on, a line per number of blocks."""
+    """Draw the columns that a row depends on, a line per number of layers."""
     steps = np.stack([step.numpy() for step in text_receptive_fields(part, row)])
     direct = np.zeros_like(steps)
     direct[0] = steps[0]
@@ -100,9 +100,9 @@ def _field(part: Sequence[TextPattern], row: int) -> Panel:
     none = np.zeros(steps.shape, dtype=np.int64)
     sizes = [int(step.sum()) for step in steps]
     all_at = next((number for number, size in enumerate(sizes, 1) if size == sizes[-1]), 1)
-    note = f"{counted(sizes[0], 'column')} after 1 block" + (f", {sizes[-1]} after {all_at}" if all_at > 1 else "")
+    note = f"{counted(sizes[0], 'column')} after 1 layer" + (f", {sizes[-1]} after {all_at}" if all_at > 1 else "")
     shown = TokenMap(colours, steps.astype(np.int64), steps, none, indirect=True)
-    return Panel("receptive field of the row", f"line n: after n blocks; {note}", shown)
+    return Panel("receptive field of the row", f"line n: after n layers; {note}", shown)
 
 
 def _legend(part: Sequence[TextPattern]) -> list[Patch]:
@@ -118,5 +118,5 @@ def _legend(part: Sequence[TextPattern]) -> list[Patch]:
     if any(pattern.is_causal for pattern in part):
         handles.append(Patch(facecolor=FAINT, edgecolor="white", hatch="/////", label="later tokens: masked"))
     if part[0].part != "memory":
-        handles.append(Patch(facecolor=INDIRECT, edgecolor=INDIRECT, label="reached through earlier blocks"))
+        handles.append(Patch(facecolor=INDIRECT, edgecolor=INDIRECT, label="reached through earlier layers"))
     return handles

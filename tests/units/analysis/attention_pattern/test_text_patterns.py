@@ -55,22 +55,22 @@ def check(card, tokens):
     """Compare the patterns of a model with the weights of its own attention."""
     found = text_patterns(card, tokens)
     recorded = weights(card, tokens)
-    order = [(part, block) for part in {one.part: None for one in found} for block in range(1, 1 + depth(found, part))]
+    order = [(part, layer) for part in {one.part: None for one in found} for layer in range(1, 1 + depth(found, part))]
     if {"decoder", "memory"} <= {one.part for one in found}:  # they run in turns
-        own = [(part, block) for block in range(1, 1 + depth(found, "decoder")) for part in ("decoder", "memory")]
+        own = [(part, layer) for layer in range(1, 1 + depth(found, "decoder")) for part in ("decoder", "memory")]
         order = [place for place in order if place[0] == "encoder"] + own
     assert len(order) == len(recorded)
-    for (part, block), seen in zip(order, recorded, strict=True):
-        same = [one for one in found if one.part == part and block in one.blocks]
+    for (part, layer), seen in zip(order, recorded, strict=True):
+        same = [one for one in found if one.part == part and layer in one.layers]
         assert sorted(head for one in same for head in one.heads) == list(range(1, 1 + len(seen)))
         for pattern in same:
             for head in pattern.heads:
-                assert torch.equal(relation(pattern), seen[head - 1]), f"{part} {block}, head {head}"
+                assert torch.equal(relation(pattern), seen[head - 1]), f"{part} {layer}, head {head}"
             assert pattern.pairs == int(seen[pattern.heads[0] - 1].sum())
 
 
 def depth(found, part):
-    return max(block for one in found if one.part == part for block in one.blocks)
+    return max(layer for one in found if one.part == part for layer in one.layers)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -112,7 +112,7 @@ def test_the_kinds_of_big_birds_blocks_are_those_of_the_paper():
 def test_big_bird_without_random_blocks_has_one_pattern():
     (pattern,) = of("bigbird-base", 1024, random="huggingface")
     assert not (pattern.kinds == RANDOM).any()
-    assert (pattern.blocks, pattern.heads) == ((1, 2), tuple(range(1, 13)))
+    assert (pattern.layers, pattern.heads) == ((1, 2), tuple(range(1, 13)))
 
 
 def test_the_numbers_of_pairs_are_those_worked_out_by_hand():
@@ -138,7 +138,7 @@ def test_a_translator_has_three_parts():
     assert (look.part, look.pairs) == ("memory", 36)
 
 
-def test_a_receptive_field_grows_block_by_block():
+def test_a_receptive_field_grows_layer_by_layer():
     found = of("bigbird-base", 2048, heads=1, width=2, depth=3, random="huggingface")
     first, second, third = text_receptive_fields(found, 9)
     assert first.nonzero().flatten().tolist() == [0, 8, 9, 10, 31]
@@ -148,7 +148,7 @@ def test_a_receptive_field_grows_block_by_block():
     assert [step.nonzero().flatten().tolist() for step in steps] == 2 * [[0, 1, 2, 3]]
 
 
-def test_a_receptive_field_is_the_product_of_the_blocks():
+def test_a_receptive_field_is_the_product_of_the_layers():
     found = of("bigbird-base", 4096, heads=1, width=2)
     first, second = (one.attends.float() for one in found)
     steps = text_receptive_fields(found, 20)
