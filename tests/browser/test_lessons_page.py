@@ -90,6 +90,20 @@ def test_the_bar_is_accessible_and_fits(visit: Open, theme: str, size: tuple[int
     assert box["height"] < size[1] / 2
 
 
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_the_bar_is_slim_on_a_laptop(visit: Open, lesson) -> None:
+    """With the longest step of a lesson it takes an eighth of the window, and folded a line."""
+    longest = max(range(len(lesson.steps)), key=lambda number: len(str(lesson.steps[number].text)))
+    page = visit(f"{lesson.steps[longest].view}&lesson={lesson.name}.{longest + 1}").page
+    expect(page.locator("[data-task]")).to_be_visible()
+    assert page.locator("[data-lesson]").bounding_box()["height"] <= 96
+    page.get_by_role("button", name="Hide the text").click()
+    expect(page.locator("[data-task]")).to_have_count(0)
+    assert page.locator("[data-lesson]").bounding_box()["height"] <= 48
+    page.get_by_role("button", name="Show the text").click()
+    expect(page.locator("[data-task]")).to_be_visible()
+
+
 @pytest.mark.parametrize("place", ["nothing.1", "the-transformer.99"])
 def test_an_unknown_lesson_is_said(visit: Open, place: str) -> None:
     page = visit(f"#/cost?lesson={place}").page

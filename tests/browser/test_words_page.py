@@ -132,17 +132,23 @@ def test_one_token_is_followed_with_the_numbers_of_the_model(visit: Open) -> Non
     assert (embedding["= sum"] - walk.embedding.total).abs().max() < 1e-5
     sums = values("4. Weighted sum")
     assert (sums["h after"] - walk.attention.after).abs().max() < 1e-5
-    found = saved_json(page, "Save 3. Attention: scores and weights")["values"]
+    found = saved_json(page, "Save 3. Attention")["values"]
     assert (torch.tensor(found["weights"]) - walk.attention.weights[1]).abs().max() < 1e-5
     assert found["scores"][5:] == [None] * len(found["scores"][5:])
     page.get_by_role("button", name="Head 4").press("Enter")
     expect(page.locator("[data-walk='4-3-4']")).to_be_visible()
-    found = saved_json(page, "Save 3. Attention: scores and weights")["values"]
+    found = saved_json(page, "Save 3. Attention")["values"]
     assert (torch.tensor(found["weights"]) - walk.attention.weights[3]).abs().max() < 1e-5
     page.get_by_role("group", name="Token").get_by_role("button", name="old").click()
     expect(page.locator("[data-walk='2-3-4']")).to_be_visible()
-    for step in ("2. Query, key and value", "3. Attention: scores and weights", "5. Feed-forward"):
+    for step in ("2. Query, key, value", "3. Attention", "5. Feed-forward"):
         parses(page, f"Save {step}")
+
+
+def test_a_followed_token_fits_on_a_little_more_than_a_laptop_page(visit: Open) -> None:
+    page = visit("#/words?view=walk").page
+    expect(page.locator("[data-figure=stream]")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollHeight") <= 1.3 * 768
 
 
 def test_the_address_restores_the_view(visit: Open) -> None:
