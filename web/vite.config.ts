@@ -43,6 +43,7 @@ export default defineConfig(({ mode }) => {
                   { name: 'parts', test: /src\/parts\/(Canvas|ProbabilityFigure)\.svelte$/ },
                   { name: 'texts', test: /src\/(texts|words\/texts\.ts)/ },
                   { name: 'positions', test: /src\/positions\// },
+                  { name: 'points', test: /src\/embeddings\/(PointTable|SelectionCard)/ }, // alike, too
                 ],
               },
               assetFileNames: 'assets/[name][extname]',

@@ -1,6 +1,6 @@
 // Sums over the blocks of a model, and shares in words.
 import type { Answer } from './patterns'
-import { isTexts, type TextAnswer } from './texts'
+import { isTexts, type TextAnswer } from './texts/texts'
 
 interface Attention {
   attention_macs: number

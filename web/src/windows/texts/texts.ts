@@ -1,7 +1,7 @@
 // The answer of /api/windows for a model of texts, and what follows from its pairs: keys, and receptive fields.
-import { thousands } from '../figures/scale'
-import { WORDS } from '../words/windows'
-import type { Answer, Place } from './patterns'
+import { thousands } from '../../figures/scale'
+import { WORDS } from '../../words/windows'
+import type { Answer, Place } from '../patterns'
 
 export interface TextPattern {
   description: string
