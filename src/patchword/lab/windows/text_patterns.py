@@ -75,7 +75,7 @@ def text_pattern_json(pattern: TextPattern) -> dict[str, Any]:
 
 
 def _attention_macs(part: str, cost: Cost, depth: int) -> int:
-    """Return the MACs of the attention products of one layer of a part; its layers are alike."""
+    """Return the MACs of the attention products of one layer of a part; its layers cost the same."""
     lines = [line for line in cost.lines if line.macs and line.kind == "attention" and part_of(line.part) == part]
     each, rest = divmod(sum(line.macs.value for line in lines if line.macs), depth)
     assert rest == 0, "the layers of a part cost the same"
