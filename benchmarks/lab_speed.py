@@ -28,6 +28,20 @@ SLIDERS = {  # page, what it shows when it is ready, the slider
     "Positions: weight of the kernel": ("#/positions?show=convolution", "[data-check=agrees]", "#kernel-5"),
     "Landscape: azimuth": ("#/landscape?runs=zoo:vit-exercise", "[data-figure=landscape]", "#azimuth"),
     "Draw: query patch": ("#/draw", "[data-figure=heads]", "#query"),
+    "Windows: head, Big Bird, 64 x 64 blocks": (
+        "#/windows?model=bigbird-base&tokens=4096",
+        "[data-keys]",
+        "#windows-head",
+    ),
+}
+HEADS = {  # buttons that choose a head
+    "Words: head": ("#/words?view=attention", "[data-figure=sheet]"),
+    "Words: head, one token followed": ("#/words?view=walk", "[data-figure=stream]"),
+    "Patches: head": ("#/patches", "[data-look]"),
+}
+QUERIES = {  # arrow keys move the query
+    "Windows: query, 56 x 56 tokens": ("#/windows?model=swin-tiny&stage=1&block=2", "[data-keys]"),
+    "Windows: query, Big Bird, 64 x 64 blocks": ("#/windows?model=bigbird-base&tokens=4096", "[data-keys]"),
 }
 
 FRAMES = """async (selector) => {
@@ -38,6 +52,32 @@ FRAMES = """async (selector) => {
     const start = performance.now()
     if (turn % 2) slider.stepDown(); else slider.stepUp()
     slider.dispatchEvent(new Event('input', { bubbles: true }))
+    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))
+    times.push(performance.now() - start)
+  }
+  return times
+}"""
+
+PRESSES = """async () => {
+  const times = []
+  for (let turn = 0; turn < 41; turn++) {
+    await new Promise((resolve) => setTimeout(resolve, 60))
+    const button = document.querySelector(`[aria-label="Head ${2 - (turn % 2)}"]`)
+    const start = performance.now()
+    button.click()
+    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))
+    times.push(performance.now() - start)
+  }
+  return times
+}"""
+
+KEYS = """async () => {
+  const surface = document.querySelector('[data-surface=first]'), times = []
+  const keys = ['ArrowDown', 'ArrowRight', 'ArrowUp', 'ArrowLeft']
+  for (let turn = 0; turn < 41; turn++) {
+    await new Promise((resolve) => setTimeout(resolve, 60))
+    const start = performance.now()
+    surface.dispatchEvent(new KeyboardEvent('keydown', { key: keys[turn % 4], bubbles: true }))
     await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))
     times.push(performance.now() - start)
   }
@@ -128,6 +168,12 @@ def with_fine_landscape(name: str, folder: Path) -> Path:
     return copy
 
 
+def visit(page: Any, place: str, ready: str) -> None:
+    page.evaluate(f"location.hash = '{place}'")
+    page.wait_for_selector(ready)
+    page.wait_for_timeout(1500)
+
+
 def measure(page: Any, address: str, model: str | None, surfaces: list[str]) -> None:
     page.goto(address)
     page.wait_for_load_state("networkidle")
@@ -137,10 +183,12 @@ def measure(page: Any, address: str, model: str | None, surfaces: list[str]) -> 
     if first:
         print(f"| first paint | {first[0]:.0f} | | 500 |")
     for name, (place, ready, slider) in SLIDERS.items():
-        page.evaluate(f"location.hash = '{place}'")
-        page.wait_for_selector(ready)
-        page.wait_for_timeout(1500)
+        visit(page, place, ready)
         row(name, page.evaluate(FRAMES, slider), 50)
+    for script, places in ((PRESSES, HEADS), (KEYS, QUERIES)):
+        for name, (place, ready) in places.items():
+            visit(page, place, ready)
+            row(name, page.evaluate(script), 50)
     page.evaluate("location.hash = '#/draw'")
     page.wait_for_selector("[data-figure=heads]")
     draw(page)
