@@ -21,7 +21,7 @@ from patchword.cli.inspection import (
 )
 from patchword.cli.models import bench, compare, cost, export, get, models, serve, show
 from patchword.cli.option_hints import HintingGroup
-from patchword.cli.run_folders import runs, verify
+from patchword.cli.run_folders import runs, sign, verify
 from patchword.cli.text import embed, fill, generate, positions, similar, tokenizer, translate, vectors
 from patchword.cli.training import demo, evaluate, predict, recipes, train
 
@@ -70,6 +70,7 @@ _verb("predict", predict.predict, USE, "Predict classes, objects, maps, tags, an
 _verb("serve", serve.serve, USE, "Serve models over HTTP, with limits.")
 _verb("export", export.export, USE, "Export a model to ONNX or torch.export.")
 _verb("verify", verify.verify, USE, "Check that no file of a run has changed.")
+_verb("sign", sign.sign, USE, "Sign a run with a private key.")
 _verb("models", models.models, MODELS, "List the models with parameters and MACs.")
 _verb("get", get.get, MODELS, "Download a pretrained model.")
 _verb("show", show.show, MODELS, "Show the parts of a model as a tree.")

@@ -80,6 +80,7 @@ VERBS = [
     "tokenizer",
     "vectors",
     "verify",
+    "sign",
     "doctor",
 ]
 

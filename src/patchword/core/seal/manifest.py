@@ -110,13 +110,15 @@ def _parsed(content: bytes) -> Seal:
     body.pop("patchword")
     files, pending = _entries(body.pop("files")), body.pop("pending")
     if pending is not None:
-        pending = Pending(_plain(pending["folder"]), _entries(pending["files"]), [*map(_relative, pending["removed"])])
+        pending = Pending(
+            _plain(pending["folder"]), _entries(pending["files"]), [*map(relative_name, pending["removed"])]
+        )
     changes = [Change(**change) for change in body.pop("changes")]
     return Seal(**body, files=files, changes=changes, pending=pending)
 
 
 def _entries(values: Mapping[str, Any]) -> dict[str, Entry]:
-    found = {_relative(name): Entry(**entry) for name, entry in values.items()}
+    found = {relative_name(name): Entry(**entry) for name, entry in values.items()}
     for name, entry in found.items():
         is_digest = len(entry.sha256) == 64 and _HEX.issuperset(entry.sha256)
         if type(entry.bytes) is not int or not is_digest or entry.chunk not in (0, CHUNK):
@@ -124,7 +126,7 @@ def _entries(values: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
-def _relative(name: str) -> str:
+def relative_name(name: str) -> str:
     """Return a name that stays inside the folder; a seal that was made by others may have any."""
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or ".." in path.parts or str(path) != name or "\0" in name:
@@ -133,7 +135,7 @@ def _relative(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    if "/" in _relative(name) or not name.startswith("."):
+    if "/" in relative_name(name) or not name.startswith("."):
         raise ValueError(f"the name {name[:80]!r}")
     return name
 

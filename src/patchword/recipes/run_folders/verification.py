@@ -17,7 +17,7 @@ from patchword.training.lock.lock import exclusive
 from patchword.training.run_log import METRICS
 from patchword.zoo.entries import is_entry
 
-_RUNNING = "stop it with Ctrl-C, or wait until it ends"
+RUNNING = "stop it with Ctrl-C, or wait until it ends"
 
 
 def verify_run(folder: Path) -> tuple[Seal, list[Finding]]:
@@ -26,20 +26,25 @@ def verify_run(folder: Path) -> tuple[Seal, list[Finding]]:
     if seal is not None:
         with locked(folder, shared=True):
             return seal, list(findings(folder, seal))
+    raise no_seal(folder)
+
+
+def no_seal(folder: Path) -> UserError:
+    """Return the error for a folder without a seal, which says why it has none."""
     if is_entry(folder):
-        raise UserError(f"{folder} has no seal", got="a model of the zoo", hint="only the runs of your own are sealed")
+        return UserError(f"{folder} has no seal", got="a model of the zoo", hint="only the runs of your own are sealed")
     if not looks_like_run(folder):
         hint = "only the run folders of `patchword train` are sealed, not those of other libraries"
-        raise UserError(f"{folder} has no seal", got="a folder that is no run", hint=hint)
+        return UserError(f"{folder} has no seal", got="a folder that is no run", hint=hint)
     hint = f"it may be of an earlier version; seal it as it is: patchword verify {folder} --reseal"
-    raise UserError(f"{folder} has no seal", hint=hint)
+    return UserError(f"{folder} has no seal", hint=hint)
 
 
 def reseal(folder: Path, why: str = "") -> Change | None:
     """Seal a run as it is now, and record which files changed; None if the seal fits already."""
     if is_entry(folder) or not looks_like_run(folder):
         raise UserError(f"{folder} is not a run of your own", expected="a run folder of `patchword train`")
-    with exclusive(folder, _RUNNING), locked(folder):
+    with exclusive(folder, RUNNING), locked(folder):
         before, lost = _seal_of(folder)
         names = {*before.files, *MEANINGFUL, *([METRICS] if (folder / "finished.json").is_file() else [])}
         present = sorted(name for name in names if (folder / name).is_file())
