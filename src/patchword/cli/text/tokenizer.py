@@ -14,6 +14,7 @@ from patchword.cli.help import help_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from patchword.core.errors import UserError
     from patchword.data.text.tokenizers.tokenizer import Tokenizer
     from patchword.data.text.tokenizers.vocabulary_config import VocabularyConfig
     from patchword.data.text.tokenizers.vocabulary_training import Casing, TrainedVocabulary, VocabularyKind
@@ -57,7 +58,7 @@ def train(
     """Train a tokenizer. The same text always gives the same vocabulary.
 
     wordpiece makes each Chinese character a word. bytes has no unknown tokens, and a word includes the space before it.
-    Hugging Face's libraries can read the folder, too.
+    Hugging Face's libraries can read the folder, too. A folder with another tokenizer is never overwritten.
 
     Examples:
 
@@ -68,15 +69,19 @@ def train(
     from patchword.data.text.tokenizers.tokenizer import Tokenizer
     from patchword.data.text.tokenizers.vocabulary_config import VocabularyConfig
 
-    _check_place(out)
     casing: Casing | None = None if cased is None else "cased" if cased else "uncased"
     wanted = VocabularyConfig(_kind(kind), vocabulary, casing, least)
+    before = _in_place(out, vocabulary, casing)
     screen, start = console(), time.perf_counter()
     learned = _learn(files, wanted, screen)
     tokenizer = Tokenizer(wanted.library(learned))
-    tokenizer.save(out)
+    if before is None:
+        tokenizer.save(out)
+    elif tokenizer.fingerprint() != before.fingerprint():
+        raise _taken(out, "another tokenizer")
     _print(screen, tokenizer, learned, time.perf_counter() - start, next(wanted.texts(files), "")[:_EXAMPLE])
-    screen.print(f"\n{out}", highlight=False, markup=False)
+    note = " has this tokenizer already; nothing was written" if before else ""
+    screen.print(f"\n{out}{note}", highlight=False, markup=False)
 
 
 def _kind(name: str) -> "VocabularyKind":
@@ -91,17 +96,31 @@ def _kind(name: str) -> "VocabularyKind":
     raise UserError("unknown --kind", expected=", ".join(get_args(VocabularyKind)), got=name)
 
 
-def _check_place(out: Path) -> None:
-    """Check the output folder before the work starts."""
+def _in_place(out: Path, vocabulary: int, casing: "Casing | None") -> "Tokenizer | None":
+    """Check the output folder before the work starts; return a tokenizer that this command may have written there."""
     from patchword.core.errors import UserError
     from patchword.data.text.tokenizers.loading import NAMES
+    from patchword.data.text.tokenizers.tokenizer import Tokenizer
 
     present = next((name for name in NAMES if (out / name).exists()), None)
     if present:
-        raise UserError(f"{out} already holds a tokenizer", got=present, hint="choose another folder, or remove it")
+        try:
+            before = Tokenizer.read(out)
+        except UserError:
+            raise _taken(out, present) from None
+        if before.vocabulary > vocabulary or casing not in (None, before.casing):
+            raise _taken(out, f"{before.vocabulary:,} entries, {before.casing}")
+        return before
     above = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise UserError(f"cannot write into {out}", expected="a folder you may write to", got=above)
+    return None
+
+
+def _taken(out: Path, got: str) -> "UserError":
+    from patchword.core.errors import UserError
+
+    return UserError(f"{out} already holds a tokenizer", got=got, hint="choose another folder, or remove it")
 
 
 def _learn(files: Sequence[Path], wanted: "VocabularyConfig", out: "Console") -> "TrainedVocabulary":

@@ -560,6 +560,22 @@ def test_train_refuses_before_it_works(command, tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "full", "text.txt"]
 
 
+def test_a_command_that_is_repeated_writes_nothing(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("The dog walked.\n" * 3, encoding="utf-8")
+    words = ("tokenizer", "train", "text.txt", "--out", "made", "--vocabulary")
+    assert command(*words, 40)[0] == 0
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("made").iterdir()}
+    code, output, complaint = command(*words, 40)
+    assert (code, complaint) == (0, "")
+    assert "made has this tokenizer already; nothing was written" in output
+    for more in ((20,), (40, "--cased")):
+        assert "made already holds a tokenizer" in command(*words, *more)[2]
+    Path("text.txt").write_text("A cat ran.\n" * 3, encoding="utf-8")
+    assert "made already holds a tokenizer: got another tokenizer" in command(*words, 40)[2]
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("made").iterdir()} == before
+
+
 def test_a_table_is_not_a_tokenizer(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\n")
     with pytest.raises(UserError, match=r"a\.csv is not a tokenizer: expected a folder, tokenizer\.json, vocab\.txt"):
