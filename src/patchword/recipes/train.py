@@ -235,6 +235,11 @@ def check_writable(folder: Path) -> None:
         raise UserError(
             "the name of the run is too long", expected="at most 200 bytes", got=len(os.fsencode(folder.name))
         )
+    try:
+        str(folder.absolute()).encode()
+    except UnicodeEncodeError:
+        # safetensors opens no others
+        raise UserError("a run cannot be written there", expected="a folder whose name is UTF-8", got=folder) from None
     make_folder(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
 
 

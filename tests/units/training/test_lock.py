@@ -80,6 +80,9 @@ def test_the_lock_file_of_a_crash_does_not_block(tmp_path):
     for text in ("", "4711", "{}", "half of {", json.dumps({**asdict(LockOwner.this()), "more": 1})):
         (tmp_path / ".lock").write_text(text)
         enter(tmp_path)
+    (tmp_path / ".lock").write_bytes(b"\xff\xfe{")
+    check_unlocked(tmp_path)
+    enter(tmp_path)
     left_by(tmp_path)
     enter(tmp_path)
 

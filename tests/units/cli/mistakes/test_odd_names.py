@@ -63,3 +63,12 @@ def test_a_name_that_leaves_the_folder_of_runs_is_refused(command, recipe, name)
     code, _, error = command("train", recipe, "--name", name)
     assert (code, error.startswith("error: the name of a run: expected a name of at most 200 bytes")) == (2, True)
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("recipe", ["digits-vit", "sharpness-aware"])
+def test_a_folder_of_runs_whose_name_is_not_utf8_is_refused_before_training(recipe):
+    words = [sys.executable, "-m", "patchword", "train", recipe, "epochs=1", "--name", "a", "--runs", b"r\xff"]
+    done = subprocess.run(words, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"error: a run cannot be written there: expected a folder whose name is UTF-8, got r" in done.stderr
+    assert list(Path().iterdir()) == []
