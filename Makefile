@@ -7,6 +7,9 @@ TORCH :=
 PINS := --constraint constraints.txt
 BUILD_PINS := PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_BUILD_CONSTRAINT=$(CURDIR)/constraints.txt
 INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
+# The extra of the first argument, with the folders of the second. HASHES=1: only files with a digest in requirements.lock.
+install = $(if $(HASHES),$(BIN)/python tools/hashes.py install $(1) $(patsubst %,--editable %,$(2)),\
+	$(INSTALL) --editable '.[$(1)]' $(patsubst %,--editable %,$(filter-out .,$(2))))
 
 .PHONY: demo test lint types slow fuzz survive crash data docs notebooks zoo hooks pins stubs web newest clean
 
@@ -63,7 +66,8 @@ zoo: $(BIN)/pip
 hooks: $(VENV)/.dev
 	$(BIN)/pre-commit install
 
-# Move all versions in constraints.txt to the newest that fit together; torch only with TORCH=VERSION.
+# Move all versions in constraints.txt to the newest that fit together; torch only with TORCH=VERSION. Their digests are
+# in requirements.lock.
 pins: | $(BIN)/pip
 	@$(INSTALL) packaging
 	@$(BIN)/python tools/pins.py --torch '$(TORCH)'
@@ -80,27 +84,27 @@ web:
 # `make test` with the newest versions; torch alone is pinned.
 newest:
 	@rm -f .venv-newest/.test
-	@$(MAKE) test VENV=.venv-newest BUILD_PINS= \
+	@$(MAKE) test VENV=.venv-newest BUILD_PINS= HASHES= \
 		PINS="--upgrade --upgrade-strategy eager torch==$$(sed -n 's/^torch==//p' constraints.txt)"
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword into $(VENV) (a minute or two)"
-	@$(INSTALL) --editable '.[demo]'
+	@$(call install,demo,.)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml packages/zoo/pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword and its test tools into $(VENV) (a minute or two)"
-	@$(INSTALL) --editable '.[test]' --editable packages/zoo
+	@$(call install,test,. packages/zoo)
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword and its documentation tools into $(VENV) (a minute or two)"
-	@$(INSTALL) --editable '.[docs]'
+	@$(call install,docs,.)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml packages/zoo/pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing patchword and all its development tools into $(VENV) (a minute or two)"
-	@$(INSTALL) --editable '.[dev]' --editable packages/zoo
+	@$(call install,dev,. packages/zoo)
 	@touch $@ $(VENV)/.demo $(VENV)/.test $(VENV)/.docs
 
 $(BIN)/pip:

@@ -1,4 +1,4 @@
-"""Write constraints.txt: the exact version of every package that the make targets install.
+"""Write constraints.txt: the exact version of every package that the make targets install, and then requirements.lock.
 
 `make pins` runs this file. pip resolves the newest versions that fit together with the pinned torch, without
 installing anything, and reports them as JSON. The report is of the machine that runs it, so the dependency
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +24,11 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+import hashes
+from hashes import requirements
+
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = ("test", "docs", "dev")  # all that make installs; `demo` is a part of `test`
-BUILD_EXTRAS = ("editables~=0.3",)  # hatchling asks for it when it builds an editable install
 PLATFORMS = (("Linux", "linux", "x86_64"), ("Linux", "linux", "aarch64"), ("Darwin", "darwin", "arm64"))
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
@@ -72,27 +74,6 @@ def environments() -> list[dict[str, str]]:
         for system, sys_platform, machine in PLATFORMS
         for python in PYTHONS
     ]
-
-
-def requirements(project: Mapping[str, Any], extras: Iterable[str]) -> list[str]:
-    """What pyproject.toml asks for: build tools, dependencies and the given extras.
-
-    An extra that names the project itself (`patchword[digits,log]`) is replaced by what it stands for.
-    """
-    name = canonicalize_name(project["project"]["name"])
-    optional = project["project"]["optional-dependencies"]
-
-    def expand(lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            requirement = Requirement(line)
-            if canonicalize_name(requirement.name) == name:
-                for extra in sorted(requirement.extras):
-                    yield from expand(optional[extra])
-            else:
-                yield line
-
-    lines = [*project["build-system"]["requires"], *BUILD_EXTRAS, *project["project"]["dependencies"]]
-    return list(dict.fromkeys([*lines, *expand(line for extra in extras for line in optional[extra])]))
 
 
 def packages(report: Mapping[str, Any]) -> dict[str, Package]:
@@ -188,6 +169,7 @@ def main() -> None:
         lines += further
     file.write_text(render(roots, found), encoding="utf-8")
     print(f"{file.name}: {len(found)} packages, torch {torch}. Run `make test` before you commit it.")
+    hashes.write()
 
 
 if __name__ == "__main__":

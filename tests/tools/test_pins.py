@@ -46,7 +46,7 @@ def test_extras_of_the_project_itself_are_expanded(pins):
     lines = pins.requirements(PROJECT, ["test"])
     assert lines == [
         "hatchling<2",
-        *pins.BUILD_EXTRAS,
+        *pins.hashes.BUILD_EXTRAS,
         "torch>=2.11",
         "scikit-learn>=1.5",
         "pytest",
