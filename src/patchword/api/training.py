@@ -23,7 +23,7 @@ from patchword.recipes.run_folders.changes import checked_name
 from patchword.recipes.run_folders.finished import finish_folder, is_finished
 from patchword.recipes.schema.reading import read_recipe
 from patchword.recipes.schema.recipe import Recipe
-from patchword.recipes.train import Supervision
+from patchword.recipes.train import Supervision, check_is_utf8
 from patchword.recipes.train import train as train_weights
 from patchword.reports.plots.numbers import counted, measured, named
 from patchword.studies import STUDIES, find_recipe
@@ -102,6 +102,7 @@ def recipe_and_folder(
 
 def place_of(name: str | None, default: str, runs: Path) -> Path:
     """Return the folder of a run or a study in `runs`."""
+    check_is_utf8(runs)
     return runs / (default if name is None else checked_name(name, "the name of a run"))
 
 

@@ -235,12 +235,16 @@ def check_writable(folder: Path) -> None:
         raise UserError(
             "the name of the run is too long", expected="at most 200 bytes", got=len(os.fsencode(folder.name))
         )
+    check_is_utf8(folder)
+    make_folder(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
+
+
+def check_is_utf8(folder: Path) -> None:
+    """Raise an error for a folder in which safetensors cannot open a file."""
     try:
         str(folder.absolute()).encode()
     except UnicodeEncodeError:
-        # safetensors opens no others
         raise UserError("a run cannot be written there", expected="a folder whose name is UTF-8", got=folder) from None
-    make_folder(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
 
 
 def assemble(recipe: Recipe, task: Task, folder: Path, console: Console, group: SingleProcess = SINGLE_PROCESS) -> Loop:

@@ -37,7 +37,7 @@ def sign_run(folder: Path, key: Path, password: Callable[[], str], out: Path | N
 
 
 def compare_signature(folder: Path, key: Path, signature: Path | None = None) -> list[Finding]:
-    """Return each signed file of a run with what was found, and files that a reader would use but nobody signed."""
+    """Return each signed file of a run with what was found, and unsigned files that a reader would use."""
     expected = verified(signature or folder / SIGNATURE, public_key(key))
     with locked(folder, shared=True):
         found = [_compared(folder, name, sha) for name, sha in sorted(expected.items())]
