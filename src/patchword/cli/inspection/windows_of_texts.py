@@ -72,8 +72,6 @@ def _print_table(found: Sequence["TextPattern"]) -> None:
             table.add_row(part[0].part, f"{part[0].tokens:,}", who, description, percent(_density(same, "pairs")))
     out = console(130)
     out.print(table, highlight=False)
-    attended, computed = _density(found, "pairs"), _density(found, "computed")
-    also = f"; {percent(computed)} are computed, with masked pairs and padding" if computed > attended else ""
-    out.print(
-        f"\nattention density over all layers and heads: {percent(attended)} of all pairs{also}\n", highlight=False
-    )
+    attended, computed = (percent(_density(found, pairs)) for pairs in ("pairs", "computed"))
+    also = f"; {computed} are computed, with masked pairs and padding" if computed != attended else ""
+    out.print(f"\nattention density over all layers and heads: {attended} of all pairs{also}\n", highlight=False)
