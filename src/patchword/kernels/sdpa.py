@@ -38,9 +38,10 @@ def without_cudnn(
 
     If 64 divides the number of keys, its backward pass does not mask what is missing in a tile of 128. A missing score
     is 0, and exp(0 - log-sum-exp) is infinite for a query whose scores are all below -88.7: finite inputs and a finite
-    loss, but a gradient that is NaN (cuDNN frontend 628; PyTorch issue 196678, with a mask). So it was for PVT, which
-    has 64 keys in every stage for images of 256 pixels. A single query is affected, too (cuDNN frontend 1072). With
-    whole tiles, other lengths or a causal mask, nothing is missing or it is masked.
+    loss, but a gradient that is NaN (cuDNN frontend 628; PyTorch issue 196678, with a mask). Models get there: PVT has
+    64 keys in every stage for images of 256 pixels, and as the backbone of UperNet, trained from scratch, scores below
+    -100 (benchmarks/results/camvid-h200.md). A single query is affected, too (cuDNN frontend 1072). With whole tiles,
+    other lengths or a causal mask, nothing is missing or it is masked.
     """
     if not query.is_cuda or not torch.is_grad_enabled():
         return nullcontext()

@@ -13,6 +13,7 @@ from patchword.data.augmentation.random_draws import Draws, Purpose
 from patchword.data.augmentation.stage import StageContext, StagePlan, apply_to, broadcast, with_amounts
 
 _CONTRAST, _SATURATION = 1, 2  # brightness is 0
+_CACHED = 2**18  # values that the cache of a core holds as float32
 _ORDERS = torch.tensor([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])
 
 
@@ -57,6 +58,10 @@ def jitter(pixels: Tensor, factors: Tensor, orders: Tensor, counts: Tensor | Non
     factors: (batch, 3). orders: (batch, 3), the numbers of the operations; both on the CPU.
     counts: (batch,) pixels of each image, if it is padded with zeros; the padding has other values afterwards.
     """
+    many = max(1, _CACHED // pixels.shape[1:].numel()) if pixels.device.type == "cpu" else len(pixels)
+    if many < len(pixels):
+        given = (pixels, factors, orders) if counts is None else (pixels, factors, orders, counts)
+        return torch.cat([jitter(*part) for part in zip(*(one.split(many) for one in given), strict=True)])
     turns = to_device(torch.stack((orders.float(), factors.gather(1, orders))), pixels.device)
     kinds, amounts = turns.view(2, len(pixels), 3, 1, 1, 1).unbind()
     values = pixels.float()
@@ -70,7 +75,7 @@ def _blended_with(values: Tensor, kinds: Tensor, counts: Tensor | None) -> Tenso
     """Return the grey that an operation blends with: (batch, 1, height, width) float32. kinds: (batch, 1, 1, 1)"""
     bright = exact_grey(values)
     total = bright.flatten(1).sum(1, dtype=torch.int64)
-    count = torch.full_like(total, bright[0].numel()) if counts is None else counts
+    count = torch.full_like(total, bright.shape[1:].numel()) if counts is None else counts
     mean = ((2 * total + count) // (2 * count)).float().view(-1, 1, 1, 1)  # rounded
     return bright.where(kinds == _SATURATION, mean * (kinds == _CONTRAST))
 

@@ -9,6 +9,7 @@ import torch
 
 from patchword.core.card import Normalization
 from patchword.core.work_sharing import SINGLE
+from patchword.data.augmentation import color
 from patchword.data.augmentation import lookup_tables as tables
 from patchword.data.augmentation.augmentation import Augmentation
 from patchword.data.augmentation.boxes import Crop, Erasing
@@ -106,7 +107,7 @@ def test_jitter_at_no_strength_is_nothing_and_stays_within_its_factors():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_jitter_of_a_batch_is_that_of_single_operations(channels):
+def test_jitter_of_a_batch_is_that_of_single_operations(channels, monkeypatch):
     pixels = torch.randint(0, 256, (64, channels, 9, 7), dtype=torch.uint8, generator=torch.manual_seed(0))
     factors, orders = ColorJitter(0.9).plan(FEW)
     operations = (with_table(tables.brightness), with_table(tables.contrast), colour)
@@ -118,6 +119,9 @@ def test_jitter_of_a_batch_is_that_of_single_operations(channels):
     padded = torch.nn.functional.pad(pixels, (0, 3, 0, 2))
     counts = torch.full((64,), 9 * 7)
     assert torch.equal(jitter(padded, factors, orders, counts)[..., :9, :7], expected)
+    monkeypatch.setattr(color, "_CACHED", 5 * padded[0].numel())  # a few images at a time
+    assert torch.equal(jitter(padded, factors, orders, counts)[..., :9, :7], expected)
+    assert jitter(pixels[:0], factors[:0], orders[:0]).shape == pixels[:0].shape
 
 
 def test_three_takes_one_of_three():
