@@ -434,5 +434,6 @@ def test_train_and_show(command, tmp_path, monkeypatch, kind):
         2,
         "error: unknown --kind: expected wordpiece, bytes, unigram, news, got letters",
     )
+    Path("text.txt").write_text("The cat slept.\n" * 30, encoding="utf-8")
     code, _, complaint = command("tokenizer", "train", "text.txt", "--out", "made", "--kind", kind)
     assert complaint.startswith("error: made already holds a tokenizer")
