@@ -107,7 +107,8 @@ class Engine:
             for (request, index), answer in zip(batch.parts, answers, strict=True):
                 request.record(index, answer)
                 self.stats.queued.observe(now - request.arrival)
-            self._queue.finish(batch, seconds)
+            failed = any(isinstance(answer, Exception) for answer in answers)  # which says nothing about the speed
+            self._queue.finish(batch, None if failed else seconds)
             self._count(batch, seconds)
         return True
 

@@ -120,8 +120,9 @@ class WorkQueue:
         self._running = batch.size
         return batch
 
-    def finish(self, batch: Batch, seconds: float) -> None:
-        """Take note of a computed batch; requests that failed in it have nothing left to wait for."""
+    def finish(self, batch: Batch, seconds: float | None) -> None:
+        """Take note of a batch; requests that failed in it have nothing left to wait for. seconds: None if it failed"""
         self._running = 0
-        self.speed.observe(batch.size, seconds)
+        if seconds is not None:
+            self.speed.observe(batch.size, seconds)
         self._requests = [request for request in self._requests if not request.future.done()]

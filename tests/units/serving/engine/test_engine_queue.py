@@ -109,7 +109,14 @@ def test_late_requests_leave_the_queue():
     assert [request for request, _ in found.take().parts] == [early]
 
 
-def test_the_speed_follows_full_batches_only():
+def test_a_batch_that_is_faster_than_the_measured_speed_counts_whatever_its_size():
+    speed = Speed(100, budget=50)
+    for _ in range(10):
+        speed.observe(10, 0.01)
+    assert speed.per_second == pytest.approx(1000, rel=0.01)
+
+
+def test_the_speed_slows_down_with_full_batches_only():
     speed = Speed(100, budget=50)
     speed.observe(10, 100)
     assert speed.per_second == 100

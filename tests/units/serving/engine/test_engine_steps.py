@@ -15,6 +15,10 @@ class FakeModel:
     def __init__(self) -> None:
         self.now, self.batches = 0.0, []
 
+    def tick(self):
+        self.now += 0.001
+        return self.now
+
     def __call__(self, items):
         self.now += 1
         self.batches.append([item.value for item in items])
@@ -70,6 +74,17 @@ def test_an_input_that_the_model_refuses_fails_its_request_without_a_retry(engin
     with pytest.raises(ValueError, match="refused"):
         bad.result(0)
     assert len(model.batches) == 1
+
+
+def test_a_batch_that_fails_says_nothing_about_the_speed(model):
+    def at_once(items):
+        raise ValueError("refused before any work")
+
+    queue = WorkQueue(QueueLimits(10, seconds=100), Speed(10, 10))
+    failing = Engine("test", at_once, queue, clock=model.tick)
+    submit(failing, *"abcde")
+    run(failing)
+    assert failing.load[2] == 10
 
 
 def test_the_rest_of_a_failed_request_is_not_computed(engine, model):
