@@ -17,6 +17,7 @@ from patchword.core.errors import UserError
 from patchword.serving.access import LOOPBACK
 from patchword.serving.connection import BoundedConnection
 
+_IDLE = 75  # seconds; load balancers close idle connections after 60, so ours never ends first, under a request
 
 def is_loopback(host: str) -> bool:
     """Return True for an address that only this machine reaches."""
@@ -89,7 +90,7 @@ def config_of(app: ASGIApp, http: type[BoundedConnection] = BoundedConnection) -
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=30,
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=3,
     )
 

@@ -64,7 +64,12 @@ class Service:
             one.engine.join(seconds)
 
     def find(self, name: str | None) -> Served:
-        """Return a model by its name; without a name, the only one."""
+        """Return a model by its name; without a name, the only one. One whose queue is full is an error at once."""
+        found = self._named(name)
+        found.engine.check()
+        return found
+
+    def _named(self, name: str | None) -> Served:
         if self.is_draining:
             raise DrainingError
         if name is None:

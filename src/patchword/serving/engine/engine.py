@@ -53,6 +53,11 @@ class Engine:
         with self._changed:
             return len(self._queue), self._queue.seconds, self._queue.speed.per_second
 
+    def check(self) -> None:
+        """Raise why any request is refused now, before its inputs are tokenised or decoded."""
+        with self._changed:
+            self._queue.check()
+
     def submit(self, items: Sequence[Item], patience: float) -> QueuedRequest:
         """Admit a request, or raise why it is refused. patience: seconds until its deadline"""
         with self._changed:

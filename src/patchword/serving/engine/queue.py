@@ -65,17 +65,22 @@ class WorkQueue:
         """How long it takes to compute what is in the queue."""
         return self.speed.seconds(self.size)
 
-    def admit(self, items: Sequence[Item], now: float, patience: float) -> QueuedRequest:
-        """Append a request, or raise why it is refused. patience: seconds that its client waits"""
+    def check(self) -> None:
+        """Raise why any request is refused now; inputs need not be read for that."""
         if self.is_closed:
             raise DrainingError
+        ahead = self.seconds
+        if len(self) >= self.limits.requests or ahead > self.limits.seconds:
+            raise QueueFullError(ahead, self.limits.seconds, math.ceil(max(ahead - self.limits.seconds, 1.0)))
+
+    def admit(self, items: Sequence[Item], now: float, patience: float) -> QueuedRequest:
+        """Append a request, or raise why it is refused. patience: seconds that its client waits"""
         own, ahead = self.speed.seconds(sum(item.size for item in items)), self.seconds
-        if own > patience:
+        if own > patience and not self.is_closed:
             raise TooMuchWorkError(own, patience)
-        is_full = len(self) >= self.limits.requests or ahead > self.limits.seconds
-        if is_full or ahead + own > patience:
-            wait = math.ceil(max(ahead - self.limits.seconds, ahead + own - patience, 1.0))
-            raise QueueFullError(ahead, self.limits.seconds, wait)
+        self.check()
+        if ahead + own > patience:
+            raise QueueFullError(ahead, self.limits.seconds, math.ceil(max(ahead + own - patience, 1.0)))
         request = QueuedRequest(items, now + own, now, now + patience)
         insort(self._requests, request, key=lambda one: one.order)
         return request

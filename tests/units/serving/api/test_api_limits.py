@@ -41,6 +41,20 @@ def test_an_overload_is_refused_at_once_and_the_rest_is_answered(model):
         assert client("/predict", inputs("d")).json()["answers"] == ["d"]
 
 
+def test_an_overload_is_refused_before_its_inputs_are_tokenised(model, monkeypatch):
+    async def flood(client):
+        first = asyncio.create_task(client.ask("/predict", inputs("a", "b", "c")))
+        await begun(model)
+        monkeypatch.setattr(model, "items", None)
+        refused = await client.ask("/predict", inputs("x"))
+        model.go_on.set()
+        return await first, refused
+
+    with running({"held": model.served()}) as (_, client):
+        accepted, refused = asyncio.run(flood(client))
+    assert (accepted.status, refused.status) == (200, 429)
+
+
 def test_a_request_that_is_too_much_for_its_deadline_is_refused(model):
     with running({"held": model.served()}, ServiceLimits(deadline=5)) as (_, client):
         found = client("/predict", inputs(*"abcdefgh"))

@@ -66,6 +66,18 @@ def test_the_queue_is_bounded_in_seconds_of_work():
     found.admit(items(1), 0, 30)
 
 
+def test_a_full_queue_is_known_before_a_request_is_read():
+    found = queue(seconds=2)
+    for _ in range(5):
+        found.check()
+        found.admit(items(50), 0, 30)
+    with pytest.raises(QueueFullError, match=r"at most 2 s of work in the queue, got 2\.5 s"):
+        found.check()
+    found.is_closed = True
+    with pytest.raises(DrainingError):
+        found.check()
+
+
 def test_what_is_computed_counts_as_work():
     found = queue(seconds=0.5)
     found.admit(items(100), 0, 30)
