@@ -3,8 +3,8 @@
     python benchmarks/serving.py MODEL --out benchmarks/results/serving-cpu.json
 
 MODEL: a folder of sentence-transformers. The engine alone computes the same texts in a
-process of its own, without HTTP: it is the ceiling. LitServe with the same model and function is measured if it is
-installed.
+process of its own, without HTTP: it is the ceiling. LitServe is measured if it is installed: with our own function for
+a batch, and with the model of transformers, padded, as its users have it.
 Clients share the machine with the server, so the figures are lower than with clients elsewhere.
 """
 
@@ -60,15 +60,32 @@ while time.perf_counter() - begin < seconds:
 print(done / (time.perf_counter() - begin))
 served.engine.stop()
 """
-LITSERVE = """
-import sys, base64, litserve, numpy as np
+PACKED = """
 from patchword.pipelines.opening import pipeline
 from patchword.serving.models.texts import ServedTexts
+def opened(path):
+    model = ServedTexts("m", pipeline(path, device="cpu").engine)
+    return lambda texts: model.compute(model.embed_items(texts))
+"""
+PADDED = """
+import torch
+from transformers import AutoModel, AutoTokenizer
+def opened(path):
+    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+    def compute(texts):
+        with torch.inference_mode():
+            batch = tokenizer(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
+            mask = batch["attention_mask"].unsqueeze(-1)
+            vectors = (model(**batch).last_hidden_state * mask).sum(1) / mask.sum(1)
+            return torch.nn.functional.normalize(vectors).numpy()
+    return compute
+"""
+LITSERVE = """
+import sys, base64, litserve, numpy as np
 class Api(litserve.LitAPI):
-    def setup(self, device):
-        self.model = ServedTexts("m", pipeline(sys.argv[1], device="cpu").engine)
+    def setup(self, device): self.compute = opened(sys.argv[1])
     def decode_request(self, request): return request["input"]
-    def predict(self, texts): return self.model.compute(self.model.embed_items(texts))
+    def predict(self, texts): return self.compute(texts)
     def batch(self, inputs): return list(inputs)
     def unbatch(self, output): return list(output)
     def encode_response(self, vector):
@@ -215,12 +232,12 @@ def written(file: IO[str], text: str) -> str:
 
 
 @contextmanager
-def litserving(model: str, port: int = 18321) -> Iterator[int]:
+def litserving(model: str, function: str, port: int = 18321) -> Iterator[int]:
     """Yield the port of LitServe, 0 if it does not start. Its workers outlive SIGTERM, so its group is killed."""
     with (
         tempfile.NamedTemporaryFile("w", suffix=".py") as script,  # its workers read it again
         subprocess.Popen(
-            [sys.executable, written(script, LITSERVE), model, str(port)],
+            [sys.executable, written(script, function + LITSERVE), model, str(port)],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -269,10 +286,12 @@ def main() -> None:
     found["engine_alone_per_second"].append(ceiling())
     note("burst")
     if find_spec("litserve"):
-        with litserving(asked.model) as port:
-            found["litserve"] = "did not start" if not port else asyncio.run(closed_loop(port, 4, 2))
-            if port:
-                found["litserve"] = [asyncio.run(closed_loop(port, count, asked.seconds)) for count in asked.clients]
+        for name, function in (("litserve, our packed batches", PACKED), ("litserve, transformers", PADDED)):
+            with litserving(asked.model, function) as port:
+                found[name] = "did not start" if not port else asyncio.run(closed_loop(port, 4, 2))
+                if port:
+                    found[name] = [asyncio.run(closed_loop(port, count, asked.seconds)) for count in asked.clients]
+            note(name)
     found["load_after"] = os.getloadavg()[0]
     text = json.dumps(found, indent=2)
     print(text)

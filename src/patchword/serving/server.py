@@ -19,6 +19,7 @@ from patchword.serving.connection import BoundedConnection
 
 _IDLE = 75  # seconds; load balancers close idle connections after 60, so ours never ends first, under a request
 
+
 def is_loopback(host: str) -> bool:
     """Return True for an address that only this machine reaches."""
     if host == "localhost":

@@ -116,4 +116,6 @@ def _line(served: Served) -> str:
     model, measured = served.model, served.measured
     threads = f"{measured.full} thread{'s' if measured.full > 1 else ''}"
     speed = f"{measured.per_second:,.0f} {model.unit}/s with {threads}"
-    return f"{model.name}: {' and '.join(model.abilities)} for {model.reads}; {speed}, up to {model.budget:,} per batch"
+    return (
+        f"{model.name}: {' and '.join(model.abilities)} for {model.reads}; {speed}, up to {measured.budget:,} per batch"
+    )

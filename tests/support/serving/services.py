@@ -20,7 +20,7 @@ from patchword.serving.models.opening import Served, serve_pipeline
 from patchword.serving.models.served import ServedModel
 from support.serving.client import HOST, Client
 
-FAST = Measured(1, 1e9, torch.get_num_threads(), torch.get_num_threads())  # nothing is refused
+FAST = Measured(1, 1e9, torch.get_num_threads(), torch.get_num_threads(), 256)  # nothing is refused
 PATIENT = 60.0
 
 

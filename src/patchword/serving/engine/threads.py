@@ -1,8 +1,9 @@
-"""The number of torch's threads for a batch, chosen by measurement: one short text is faster with few."""
+"""Measured at the start: torch's threads for a batch, since a short text is faster with few, and the largest batch."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,17 +12,23 @@ from patchword.serving.engine.engine import Compute
 from patchword.serving.engine.request import Item
 
 _SECONDS = 0.3  # per measured number of threads
-_MARGIN = 0.95  # of the time with fewer threads: more threads must take at most this much
+_MARGIN = 0.95  # more threads must take at most this share of the time with fewer, and so must larger batches
+_LONGEST, _LARGEST = 0.25, 4  # seconds of a larger batch, since others wait for it; how much larger than the smallest
 
 
 @dataclass(frozen=True)
 class Measured:
-    """size: of the full batch. per_second: tokens or pixels in it. full, single: threads for it and for one input."""
+    """What a machine does with a model.
+
+    size: tokens or pixels of a batch that has the threads `full`; one input has `single`. budget: of the largest batch.
+    per_second: tokens or pixels in it.
+    """
 
     size: int
     per_second: float
     full: int
     single: int
+    budget: int
 
 
 def measure(
@@ -31,7 +38,7 @@ def measure(
     clock: Callable[[], float] = time.perf_counter,
     set_threads: Callable[[int], None] = torch.set_num_threads,
 ) -> Measured:
-    """Measure a full batch and its first input alone with each number of threads, from the fewest."""
+    """Measure a batch and its first input alone with each number of threads, from the fewest; then larger batches."""
 
     def best_of(items: Sequence[Item]) -> tuple[int, float]:
         chosen, least = candidates[0], float("inf")
@@ -44,8 +51,15 @@ def measure(
 
     full, seconds = best_of(batch)
     single, _ = best_of(batch[:1])
+    set_threads(full)
+    times = 1
+    while 2 * times <= _LARGEST and 2 * seconds <= _LONGEST:
+        twice = _fastest(partial(compute, [*batch] * (2 * times)), clock)
+        if twice > 2 * seconds * _MARGIN:
+            break
+        times, seconds = 2 * times, twice
     size = sum(item.size for item in batch)
-    return Measured(size, size / seconds, full, single)
+    return Measured(size, size * times / seconds, full, single, size * times)
 
 
 def _fastest(work: Callable[[], object], clock: Callable[[], float]) -> float:

@@ -77,7 +77,7 @@ def serve_pipeline(
     """Return an open model with an engine, which is not started. measured: replaces the measurement"""
     model = _model(name, opened)
     found = (measured or _measured)(model)
-    queue = WorkQueue(QueueLimits(model.budget, waiting), Speed(found.per_second, model.budget))
+    queue = WorkQueue(QueueLimits(found.budget, waiting), Speed(found.per_second, found.size))
     return Served(model, Engine(name, ThreadedCompute(model.compute, found), queue), found)
 
 

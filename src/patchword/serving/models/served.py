@@ -9,7 +9,7 @@ import torch
 from patchword.core.errors import UserError
 from patchword.serving.engine.request import Item
 
-CPU_TOKENS, GPU_TOKENS = 256, 16_384  # of a batch; a CPU gains nothing beyond
+CPU_TOKENS, GPU_TOKENS = 256, 16_384  # of a batch; larger ones are tried at the start
 CPU_IMAGES, GPU_IMAGES = 8, 64
 MOST_TOP = 1_000
 
@@ -44,7 +44,7 @@ class ServedModel(ABC):
     @property
     @abstractmethod
     def budget(self) -> int:
-        """The tokens or pixels of a batch."""
+        """The tokens or pixels of a batch; the start measures whether larger ones pay."""
 
     @property
     @abstractmethod

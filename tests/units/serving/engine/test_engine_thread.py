@@ -85,7 +85,29 @@ def test_threads_are_chosen_by_measurement(seconds, full, single, per_second):
     assert used == [(full, 4), (single, 1), (single, 1), (full, 2), (full, 4)]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "budget", "per_second"),
+    [
+        ({4: 0.05, 8: 0.06, 16: 0.11}, 160, 160 / 0.11),
+        ({4: 0.05, 8: 0.06, 16: 0.12}, 80, 80 / 0.06),  # 0.12 is no gain
+        ({4: 0.05, 8: 0.098, 16: 0.1}, 40, 40 / 0.05),
+        ({4: 0.13, 8: 0.14, 16: 0.15}, 40, 40 / 0.13),  # two of them may take longer than others should wait
+        ({4: 0.01, 8: 0.01, 16: 0.01, 32: 0.01}, 160, 160 / 0.01),
+    ],
+)
+def test_larger_batches_are_taken_where_they_pay(seconds, budget, per_second):
+    now = [0.0]
+
+    def compute(items):
+        now[0] += seconds.get(len(items), 0.01)
+
+    batch = [Item(None, 10) for _ in range(4)]
+    measured = measure(compute, batch, [1], clock=lambda: now[0], set_threads=lambda count: None)
+    assert (measured.size, measured.budget) == (40, budget)
+    assert measured.per_second == pytest.approx(per_second)
+
+
 def test_a_compute_that_takes_no_time_can_be_measured():
     ticks = itertools.count()
     measured = measure(lambda items: items, [Item(None, 3)], [1], lambda: next(ticks) * 0.1, lambda count: None)
-    assert measured.per_second == pytest.approx(30)
+    assert measured.per_second == pytest.approx(120)  # four times the batch within one tick
