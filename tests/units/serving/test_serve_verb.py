@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from patchword.cli.app import app
 from patchword.core.errors import UserError
 from patchword.serving.models.opening import Source, parse_sources
-from patchword.serving.starting import read_token
+from patchword.serving.settings import read_token
 
 TOKEN = "a-token-of-enough-letters"
 PATIENT = 120
@@ -110,7 +110,7 @@ def test_two_models_need_two_names():
         parse_sources(["runs/a", "other/a"])
 
 
-def test_a_process_serves_a_model_and_ends(token_file, tmp_path):
+def test_a_process_serves_a_model_is_replaced_and_ends(token_file, tmp_path):
     pytest.importorskip("python_multipart")
     command = [sys.executable, "-u", "-m", "patchword", "serve", "zoo:vit-exercise", "--port", "0", "--token-file"]
     environment = {**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)}
@@ -126,6 +126,11 @@ def test_a_process_serves_a_model_and_ends(token_file, tmp_path):
             client.request("GET", "/models", headers={"Authorization": f"Bearer {TOKEN}"})
             models = json.loads(client.getresponse().read())["models"]
             assert [(one["name"], one["reads"]) for one in models] == [("vit-exercise", "images")]
+            answering = next(int(found[1]) for line in lines if (found := re.match(r"process (\d+) answers", line)))
+            os.kill(answering, signal.SIGKILL)
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENT)
+            client.request("GET", "/health/ready")
+            assert client.getresponse().status == 200
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENT) == 0
             assert process.stderr.read().endswith("stopped\n")

@@ -73,7 +73,7 @@ def serve(
 
     The speed of each model is measured at the start. Requests share batches; when more than --queue seconds of work
     wait, further requests are refused at once with 429 and Retry-After. SIGTERM finishes what was accepted, within
-    --drain seconds; a second signal ends at once.
+    --drain seconds; a second signal ends at once. If the process that answers dies, another one takes its place.
 
     Only this machine can connect, unless --host and --allow-remote say otherwise; then a token is asked for.
 
@@ -89,7 +89,9 @@ def serve(
     if missing := [package for module, package in _NEEDED.items() if find_spec(module) is None]:
         what = f"the server needs {', '.join(missing)}"
         raise UserError(what, expected='the extra "serve"', hint='pip install "patchword[serve]"')
-    from patchword.serving.starting import ServeSettings, serve_models
+    from patchword.serving.server import bind
+    from patchword.serving.settings import ServeSettings, checked_token
+    from patchword.serving.supervisor import Supervisor, report_line, serve_settings
 
     settings = ServeSettings(
         sources=tuple(models),
@@ -108,4 +110,6 @@ def serve(
         deadline=deadline,
         drain=drain,
     )
-    serve_models(settings, lambda line: typer.echo(line, err=True))
+    checked_token(settings)
+    with bind(settings.host, settings.port) as bound:
+        Supervisor(serve_settings, settings, bound, report_line).run()
