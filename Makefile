@@ -11,7 +11,7 @@ INSTALL = $(BUILD_PINS) $(BIN)/pip install --quiet $(PINS)
 install = $(if $(HASHES),$(BIN)/python tools/hashes.py install $(1) $(patsubst %,--editable %,$(2)),\
 	$(INSTALL) --editable '.[$(1)]' $(patsubst %,--editable %,$(filter-out .,$(2))))
 
-.PHONY: demo test lint types slow fuzz survive crash data docs notebooks zoo hooks pins stubs web newest clean
+.PHONY: demo test lint types slow fuzz fuzz-requests survive crash data docs notebooks zoo hooks pins stubs web newest clean
 
 demo: $(VENV)/.demo data
 	@$(BIN)/patchword demo
@@ -33,6 +33,10 @@ slow: $(VENV)/.test
 fuzz: $(VENV)/.test
 	@$(BIN)/python tools/fuzz.py --minutes $(or $(MINUTES),20) --seed $(or $(SEED),0) --family '$(FAMILY)' \
 		--cases $(or $(CASES),0) $(if $(COMPILED),--compiled)
+
+# Nearly right requests to a server of tiny models; COUNT=100000 SEED=0.
+fuzz-requests: $(VENV)/.test
+	@$(BIN)/python tools/fuzz_requests.py --count $(or $(COUNT),100000) --seed $(or $(SEED),0)
 
 # 100 kills and 20 stops, of image models and of masked language models; SURVIVAL_SHARE=0.1 runs a tenth of them.
 survive: $(VENV)/.test
