@@ -25,13 +25,16 @@ _READY = "ready"
 class Supervisor:
     """Runs a server in a process of its own, until a signal. report: called with lines for the user
 
-    The parent holds the socket: while a process is replaced, clients that connect wait. What the dead process was
-    computing fails with its connections. The first signal is passed on, so that the process drains; the second ends it
-    at once. If the parent dies, its process drains and ends, too.
+    deaths: so many within a minute are an error. The parent holds the socket: while a process is replaced, clients that
+    connect wait. What the dead process was computing fails with its connections. The first signal is passed on, so that
+    the process drains; the second ends it at once. If the parent dies, its process drains and ends, too.
     """
 
-    def __init__(self, target: Target, settings: ServeSettings, bound: socket.socket, report: Report) -> None:
+    def __init__(
+        self, target: Target, settings: ServeSettings, bound: socket.socket, report: Report, deaths: int = _DEATHS
+    ) -> None:
         self._target, self._settings, self._bound, self._report = target, settings, bound, report
+        self._deaths = deaths
         self._context = multiprocessing.get_context("spawn")
         self._process: multiprocessing.process.BaseProcess | None = None
         self._signal = 0
@@ -47,8 +50,8 @@ class Supervisor:
                     return
                 reason = f"signal {-code}" if code < 0 else f"exit code {code}"
                 deaths = [*(one for one in deaths if time.monotonic() - one < _WITHIN), time.monotonic()]
-                if len(deaths) == _DEATHS:
-                    what = f"the process that answers died {_DEATHS} times within {_WITHIN:.0f} seconds"
+                if len(deaths) == self._deaths:
+                    what = f"the process that answers died {len(deaths)} times within {_WITHIN:.0f} seconds"
                     raise UserError(what, got=reason, hint="its last lines above may tell why; is the memory enough?")
                 self._report(
                     f"the process that answers died ({reason}), with what it was computing; another one starts"
@@ -87,6 +90,7 @@ class Supervisor:
         self._signal = number
         if self._process is not None and self._process.pid is not None and self._process.is_alive():
             self._process.terminate()
+            self._bound.close()  # its own copy is closed when it has drained; then no process listens
 
 
 def serve_settings(settings: ServeSettings, bound: socket.socket, report: Report, ready: Callable[[], None]) -> None:

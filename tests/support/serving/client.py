@@ -26,14 +26,15 @@ class Client:
         kind: str = "application/json",
         method: str | None = None,
         gone: asyncio.Event | None = None,
+        more: bool = False,
         **headers: str | None,
     ) -> Response:
-        """body: bytes, or what becomes JSON. gone: set when the client hangs up."""
+        """body: bytes, or what becomes JSON. gone: set when the client hangs up. more: it sends half a body."""
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         sent = {**self.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
         if body is not None:
             sent = {"content-type": kind, "content-length": str(len(content)), **sent}
-        messages = [{"type": "http.request", "body": content, "more_body": False}]
+        messages = [{"type": "http.request", "body": content, "more_body": more}]
         hung_up, found = gone or asyncio.Event(), dict[str, Any](body=b"", headers=[])
 
         async def receive() -> dict[str, Any]:

@@ -72,7 +72,8 @@ class ApiGuard:
                 message = {**message, "headers": secured(added)}
             await send(message)
 
-        self.service.open_requests += 1
+        counted = not self.service.is_draining  # who comes later is refused, and does not hold up the end
+        self.service.open_requests += counted
         try:
             if (refusal := self._refusal(scope, headers)) is not None:
                 await refusal_response(refusal, request_id)(scope, receive, send_secured)
@@ -84,7 +85,7 @@ class ApiGuard:
             if not status:
                 await refusal_response(FAULT, request_id)(scope, receive, send_secured)
         finally:
-            self.service.open_requests -= 1
+            self.service.open_requests -= counted
             route = getattr(scope.get("endpoint"), "__name__", "none")
             self.service.metrics.observe(route, status or CLIENT_GONE, time.monotonic() - begin)
 

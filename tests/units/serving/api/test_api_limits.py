@@ -70,6 +70,22 @@ def test_an_answer_that_comes_too_late_is_an_error(model):
         assert service.open_requests == 0
 
 
+def test_a_request_that_comes_while_the_server_drains_does_not_hold_up_its_end(model):
+    async def send_half(client, service):
+        gone = asyncio.Event()
+        asked = asyncio.create_task(client.ask("/predict", inputs("a"), gone=gone, more=True))
+        await asyncio.sleep(0)
+        was_idle = service.is_idle
+        gone.set()
+        await asked
+        return was_idle
+
+    with running({"held": model.served()}) as (service, client):
+        assert not asyncio.run(send_half(client, service))
+        service.drain()
+        assert asyncio.run(send_half(client, service))
+
+
 def test_a_client_that_hangs_up_frees_its_place(model):
     async def leave(client):
         running_one = asyncio.create_task(client.ask("/predict", inputs("running")))
