@@ -60,6 +60,9 @@ def compare(
         bool,
         typer.Option("--dense", help="Compare published detectors and segmenters; MODEL is one of them or a backbone."),
     ] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Print whole tables of the papers; MODEL is a word of them.")
+    ] = False,
     speed: Annotated[bool, typer.Option("--speed", help="With --dense: also measure images per second.")] = False,
     batch: Annotated[
         int | None,
@@ -93,6 +96,8 @@ def compare(
     Without MODEL: the image models of the lectures, or with --text all text models. Texts are measured on the CPU in
     float32 and int8, and on a GPU if there is one. Ctrl-C keeps what was measured.
 
+    --published prints the tables of the papers as they are printed, with the models that patchword does not have.
+
     Examples:
 
       patchword compare
@@ -100,9 +105,15 @@ def compare(
       patchword compare --text 'bert-*' 'distil*' --longest 20
       patchword compare --text --no-speed
       patchword compare --dense 'swin-*' 'cswin-*' --out detectors
+      patchword compare --published glue
     """
     from patchword.core.files import make_folder
 
+    if published:
+        from patchword.cli.models.published import print_tables
+
+        print_tables(models or [], as_json, other=text or dense or speed or out is not None)
+        return
     if dense or speed:
         _dense(models or [], device, batch, seconds, speed and not no_speed, out, as_json, dense and not text)
         return

@@ -1,0 +1,1 @@
+"""The tables of the papers as they are printed, whole; tables.yaml has them."""
