@@ -25,7 +25,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Most runs of tests are written by hand, without a seal; the tests of seals expect the warning themselves."""
+    from support.speed.quick_calls import flush_without_waiting, keep_parsers, seed_without_devices
+
     config.addinivalue_line("filterwarnings", "ignore::patchword.core.errors.UnsealedWarning")
+    seed_without_devices()
+    flush_without_waiting()
+    keep_parsers()
 
 
 # The files that take longest. They run first, so that at the end no worker waits for one of them.
