@@ -29,7 +29,7 @@ def _checked(descriptor: Any) -> None:
 
 def keep_parsers() -> None:
     """Build the parsers of an app once for as many verbs; typer builds those of all verbs for each command."""
-    from typer import main
+    from typer import main, testing
 
     first: Callable[..., Any] = main.get_command
     kept: dict[tuple[int, ...], tuple[Any, Any]] = {}
@@ -40,4 +40,4 @@ def keep_parsers() -> None:
             kept[key] = app, first(app)  # with the app, so that no other gets its id
         return kept[key][1]
 
-    main.get_command = get_command
+    main.get_command = testing._get_command = get_command
