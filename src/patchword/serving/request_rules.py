@@ -15,6 +15,7 @@ class RequestRules:
     """The accepted values of Host, Origin and Content-Type, and the most bytes of a body.
 
     page: where requests of a browser must come from, for messages. hint: of the refusal of another site.
+    untyped: the beginning of paths whose bodies may have no type; "" is none.
     """
 
     hosts: frozenset[str]
@@ -23,6 +24,7 @@ class RequestRules:
     body_bytes: int
     page: str = "the page of this server"
     hint: str = ""
+    untyped: str = ""
 
     def refusal(self, scope: Scope, headers: dict[str, list[str]]) -> Refusal | None:
         """Return why a request is refused; None if it is not."""
@@ -46,7 +48,9 @@ class RequestRules:
             return None
         if scope["method"] in ("GET", "HEAD"):
             return Refusal(400, "a GET request has no body", closes=True)
-        if kind.partition(";")[0].strip() not in self.body_types or coding not in ("", "identity"):
+        may_lack = bool(self.untyped) and "content-type" not in headers and scope["path"].startswith(self.untyped)
+        is_known = may_lack or kind.partition(";")[0].strip() in self.body_types
+        if not is_known or coding not in ("", "identity"):
             expected = f"content-type: {' or '.join(self.body_types)}"
             got = f"{kind} {coding}".strip()[:80]
             return Refusal(415, "the body has another type", expected, got, closes=True)

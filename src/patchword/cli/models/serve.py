@@ -68,8 +68,8 @@ def serve(
     """Answer for trained models over HTTP: predictions and embeddings, in batches, until Ctrl-C or SIGTERM.
 
     POST /predict takes JSON ({"inputs": ["a text"]}), a plain text, an image, or a form with images. POST
-    /v1/embeddings is OpenAI's, for its clients. GET /models lists what is served; GET /health/ready and /metrics are
-    for orchestrators and Prometheus.
+    /v1/embeddings is OpenAI's, for its clients; /v2 is the Open Inference Protocol of KServe and Triton. GET /models
+    lists what is served; GET /health/ready and /metrics are for orchestrators and Prometheus.
 
     The speed of each model is measured at the start. Requests share batches; when more than --queue seconds of work
     wait, further requests are refused at once with 429 and Retry-After. SIGTERM finishes what was accepted, within

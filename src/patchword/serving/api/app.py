@@ -10,13 +10,14 @@ from patchword.core.errors import UserError
 from patchword.serving.api import embeddings, health, predict
 from patchword.serving.api.errors import CLIENT_GONE, FAULT, error_response, http_error_response, refusal_response
 from patchword.serving.api.guard import ApiAccess, ApiGuard
+from patchword.serving.api.oip import routes as oip
 from patchword.serving.api.service import Service
 
 
 def build_app(service: Service, access: ApiAccess) -> ASGIApp:
     """Return the application with its guard."""
     app = Starlette(
-        routes=[*health.HEALTH, *health.METRICS, *predict.ROUTES, *embeddings.ROUTES],
+        routes=[*health.HEALTH, *health.METRICS, *predict.ROUTES, *embeddings.ROUTES, *oip.ROUTES],
         exception_handlers={
             UserError: _user_error,
             HTTPException: _http_error,
@@ -31,12 +32,12 @@ def build_app(service: Service, access: ApiAccess) -> ASGIApp:
 
 async def _user_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, UserError)
-    return error_response(error, request.state.request_id)
+    return error_response(error, request.scope)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return http_error_response(error, request.state.request_id)
+    return http_error_response(error, request.scope)
 
 
 async def _no_client(request: Request, error: Exception) -> Response:
@@ -46,4 +47,4 @@ async def _no_client(request: Request, error: Exception) -> Response:
 
 async def _fault(request: Request, error: Exception) -> Response:
     """Answer without details; the guard logs them."""
-    return refusal_response(FAULT, request.state.request_id)
+    return refusal_response(FAULT, request.scope)

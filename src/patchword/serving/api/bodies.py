@@ -55,8 +55,8 @@ async def read_fields(request: Request, kind: type[F]) -> F:
     """Return the checked fields of a JSON body."""
     body = await request.body()
     if len(body) > _LARGE:
-        return await asyncio.to_thread(_parsed, body, kind)
-    return _parsed(body, kind)
+        return await asyncio.to_thread(parsed, body, kind)
+    return parsed(body, kind)
 
 
 async def read_text(request: Request) -> TextInput:
@@ -86,7 +86,8 @@ def check_count(count: int, most: int, what: str) -> None:
         raise UserError(f"the number of {what}", expected=f"1 to {most:,} per request", got=f"{count:,}", hint=hint)
 
 
-def _parsed(body: bytes, kind: type[F]) -> F:
+def parsed(body: bytes, kind: type[F]) -> F:
+    """Return the checked fields of JSON."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from patchword.core.errors import UserError
 from patchword.serving.engine.errors import DeadlineError, DrainingError, QueueFullError, TooMuchWorkError
@@ -39,35 +40,41 @@ def status_of(error: Exception) -> int:
     return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 422)
 
 
-def error_body(error: UserError | Refusal, status: int, request_id: str) -> bytes:
-    """Return the error with expected, got and hint, and with the fields that the clients of OpenAI's API read."""
+def error_body(error: UserError | Refusal, status: int, scope: Scope) -> bytes:
+    """Return the error with expected, got and hint, and with the fields that the clients of OpenAI's API read.
+
+    The Open Inference Protocol has one text as its error; the fields are beside it.
+    """
     fields: dict[str, Any] = error_json(error)["error"]
     message = str(error if isinstance(error, UserError) else error.text().strip())
     kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     known = {"message": message[:2_000], "type": kind, "code": None, "param": None}
-    return json.dumps({"error": {**known, **fields, "request_id": request_id}}).encode()
+    found = {**known, **fields, "request_id": scope["state"]["request_id"]}
+    if scope["path"] == "/v2" or scope["path"].startswith("/v2/"):
+        return json.dumps({"error": found["message"], "details": found}).encode()
+    return json.dumps({"error": found}).encode()
 
 
-def error_response(error: UserError, request_id: str) -> Response:
+def error_response(error: UserError, scope: Scope) -> Response:
     status = status_of(error)
     headers = {}
     if isinstance(error, QueueFullError):
         headers["retry-after"] = str(error.retry_after)
     if isinstance(error, DrainingError):
         headers |= {"retry-after": "5", "connection": "close"}
-    body = error_body(error, status, request_id)
+    body = error_body(error, status, scope)
     return Response(body, status, headers, media_type="application/json")
 
 
-def http_error_response(error: HTTPException, request_id: str) -> Response:
+def http_error_response(error: HTTPException, scope: Scope) -> Response:
     """Return the response to a wrong address or method, or to a body that is too long or too slow."""
     refusal = Refusal(error.status_code, str(error.detail).rstrip(".").lower())
-    return refusal_response(refusal, request_id, dict(error.headers or {}))
+    return refusal_response(refusal, scope, dict(error.headers or {}))
 
 
-def refusal_response(refusal: Refusal, request_id: str, headers: dict[str, str] | None = None) -> Response:
+def refusal_response(refusal: Refusal, scope: Scope, headers: dict[str, str] | None = None) -> Response:
     headers = {**({"connection": "close"} if refusal.closes else {}), **(headers or {})}
     if refusal.status == 401:
         headers["www-authenticate"] = "Bearer"
-    body = error_body(refusal, refusal.status, request_id)
+    body = error_body(refusal, refusal.status, scope)
     return Response(body, refusal.status, headers, media_type="application/json")

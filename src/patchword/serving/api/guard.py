@@ -42,13 +42,15 @@ class ApiAccess:
 class ApiGuard:
     """Refuses foreign and oversized requests, gives each request an id, and counts the responses.
 
-    /health is open to all: it shows nothing, and probes know neither the name of the server nor its token.
+    /health and /v2/health are open to all: they show nothing, and probes know neither the name of the server nor its
+    token. Bodies of /v2 may have no type, which tritonclient does not send.
     """
 
     def __init__(self, app: ASGIApp, access: ApiAccess, service: Service) -> None:
         self.app, self.access, self.service = app, access, service
         page = "a program, or a page of this server"
-        self._rules = RequestRules(access.hosts, access.origins, BODY_TYPES, service.limits.body_bytes, page)
+        limits = service.limits
+        self._rules = RequestRules(access.hosts, access.origins, BODY_TYPES, limits.body_bytes, page, untyped="/v2/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -76,21 +78,21 @@ class ApiGuard:
         self.service.open_requests += counted
         try:
             if (refusal := self._refusal(scope, headers)) is not None:
-                await refusal_response(refusal, request_id)(scope, receive, send_secured)
+                await refusal_response(refusal, scope)(scope, receive, send_secured)
                 return
             limits = self.service.limits
             await self.app(scope, LimitedBody(receive, limits.body_bytes, limits.body_seconds), send_secured)
         except Exception:
             log.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])
             if not status:
-                await refusal_response(FAULT, request_id)(scope, receive, send_secured)
+                await refusal_response(FAULT, scope)(scope, receive, send_secured)
         finally:
             self.service.open_requests -= counted
             route = getattr(scope.get("endpoint"), "__name__", "none")
             self.service.metrics.observe(route, status or CLIENT_GONE, time.monotonic() - begin)
 
     def _refusal(self, scope: Scope, headers: dict[str, list[str]]) -> Refusal | None:
-        if scope["path"].startswith("/health/") and scope["method"] in ("GET", "HEAD"):
+        if scope["path"].startswith(("/health/", "/v2/health/")) and scope["method"] in ("GET", "HEAD"):
             return None
         refusal = self._rules.refusal(scope, headers)
         if refusal is None and not self.access.admits(headers.get("authorization", [""])[0]):

@@ -78,6 +78,10 @@ class Service:
             expected = f"one of {', '.join(self.served)}"
             hint = 'name it in the field "model", or ask /models/NAME/predict'
             raise UnknownModelError("several models are served", expected=expected, got="no name", hint=hint)
+        return self.named(name)
+
+    def named(self, name: str) -> Served:
+        """Return a model by its name, also while the server drains."""
         if name not in self.served:
             raise UnknownModelError(f"no model {name[:80]!r} is served", hint=nearest(name[:80], self.served))
         return self.served[name]

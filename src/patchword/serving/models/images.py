@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from patchword.core.errors import UserError
 from patchword.data.image.image_file import decode_upload
@@ -42,8 +44,12 @@ class ServedImages(ServedModel):
         shape = [self._channels, *self._sides]
         return {"task": "classes", "labels": list(self._engine.labels), "input": shape}
 
-    def items(self, inputs: Sequence[bytes], top: int) -> list[Item]:
-        """Decode the files of images."""
+    @property
+    def channels(self) -> int:
+        return self._channels
+
+    def items(self, inputs: Sequence[bytes | NDArray[np.uint8]], top: int) -> list[Item]:
+        """Decode the files of images. An array (height, width, channels) holds pixels."""
         self.require("predict")
         return [self._item(data, number, top) for number, data in enumerate(inputs)]
 
@@ -58,9 +64,9 @@ class ServedImages(ServedModel):
         answers = self._engine.classify_pixels([item.value for item in items], group.top)
         return [answer.record() for answer in answers]
 
-    def _item(self, data: bytes, number: int, top: int) -> Item:
+    def _item(self, data: bytes | NDArray[np.uint8], number: int, top: int) -> Item:
         try:
-            image = decode_upload(data, self._channels, MOST_PIXELS)
+            image = decode_upload(data, self._channels, MOST_PIXELS) if isinstance(data, bytes) else data
             pixels = self._engine.transform.pixels(image)
         except UserError as error:
             what = f"image {number}: {error.what}"

@@ -56,6 +56,14 @@ class ServedTexts(ServedModel):
         return int(self._engine.reader.model.card.config["width"])
 
     @property
+    def second(self) -> str | None:
+        """What it must be given with a text: a pair, a question, or nothing."""
+        if self._engine.task is None:
+            return None
+        spec = task_spec_of(self._recipe(False))
+        return "question" if "question" in spec.asked_as else "pair" if spec.paired else None
+
+    @property
     def is_on_cpu(self) -> bool:
         return self._engine.reader.form.device.type == "cpu"
 

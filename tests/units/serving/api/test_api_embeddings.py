@@ -1,18 +1,14 @@
 """POST /v1/embeddings: OpenAI's route with the vectors of `patchword embed`, and its client where it is installed."""
 
 import base64
-import threading
 
 import numpy as np
 import pytest
-import uvicorn
 
 import patchword
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
-from patchword.serving.draining import ServiceConnection
-from patchword.serving.server import bind, config_of
 from support.helpers import tiny, tiny_text
-from support.serving.client import HOST
+from support.serving.live import listening
 from support.serving.services import of_pipelines, running
 
 TEXTS = ["The cat sat on the mat.", "A", "Ada lived in London, and the cat ran to the bank in town! " * 4]
@@ -91,30 +87,17 @@ def test_models_that_embed_are_listed(call):
 
 def test_the_client_of_openai_gets_these_vectors(pipelines, expected):
     openai = pytest.importorskip("openai")
-    with running(of_pipelines(mini=pipelines["mini"]), token="a-token-of-a-test") as (_, client):
-        bound = bind("127.0.0.1", 0)
-        port = bound.getsockname()[1]
-
-        async def renamed(scope, receive, send):  # the port is known only now
-            given = dict(scope.get("headers", ()))
-            if given.get(b"host") == f"127.0.0.1:{port}".encode():
-                scope["headers"] = [*({**given, b"host": HOST.encode()}).items()]
-            await client.app(scope, receive, send)
-
-        server = uvicorn.Server(config_of(renamed, ServiceConnection))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        try:
-            options = {"base_url": f"http://127.0.0.1:{port}/v1", "max_retries": 0, "timeout": 60}
-            with openai.OpenAI(api_key="a-token-of-a-test", **options) as asked:
-                found = asked.embeddings.create(model="mini", input=TEXTS)
-                np.testing.assert_allclose([one.embedding for one in found.data], expected, atol=1e-5)
-                assert found.usage.total_tokens > 0
-                assert [one.id for one in asked.models.list()] == ["mini"]
-                with pytest.raises(openai.NotFoundError, match="no model 'other' is served"):
-                    asked.embeddings.create(model="other", input="a")
-            with openai.OpenAI(api_key="a-wrong-token", **options) as asked, pytest.raises(openai.AuthenticationError):
-                asked.embeddings.create(model="mini", input="a")
-        finally:
-            server.should_exit = True
-            thread.join(60)
+    with (
+        running(of_pipelines(mini=pipelines["mini"]), token="a-token-of-a-test") as (_, client),
+        listening(client.app) as port,
+    ):
+        options = {"base_url": f"http://127.0.0.1:{port}/v1", "max_retries": 0, "timeout": 60}
+        with openai.OpenAI(api_key="a-token-of-a-test", **options) as asked:
+            found = asked.embeddings.create(model="mini", input=TEXTS)
+            np.testing.assert_allclose([one.embedding for one in found.data], expected, atol=1e-5)
+            assert found.usage.total_tokens > 0
+            assert [one.id for one in asked.models.list()] == ["mini"]
+            with pytest.raises(openai.NotFoundError, match="no model 'other' is served"):
+                asked.embeddings.create(model="other", input="a")
+        with openai.OpenAI(api_key="a-wrong-token", **options) as asked, pytest.raises(openai.AuthenticationError):
+            asked.embeddings.create(model="mini", input="a")

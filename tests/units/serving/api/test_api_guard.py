@@ -55,9 +55,9 @@ def test_who_may_ask(call, headers, status):
 
 
 def test_health_is_open_and_nothing_else(call):
-    for address in ("/health/live", "/health/ready"):
+    for address in ("/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"):
         assert call(address, authorization=None, host="10.0.0.7:8000").status == 200
-    for address in ("/metrics", "/models", "/v1/models", "/", "/health", "/nothing"):
+    for address in ("/metrics", "/models", "/v1/models", "/v2", "/v2/models/held", "/", "/health", "/nothing"):
         assert call(address, authorization=None).status == 401
         assert call(address, host="evil.example").status == 421
     assert call("/nothing").status == 404

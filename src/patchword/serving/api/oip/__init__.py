@@ -1,0 +1,1 @@
+"""THE OPEN INFERENCE PROTOCOL (KServe, Triton) over HTTP: requests and answers as tensors."""
