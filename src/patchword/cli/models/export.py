@@ -1,6 +1,7 @@
 """export: writes a model as an ONNX file or a torch.export program."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
@@ -33,6 +34,10 @@ def export(
     onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE.onnx", help="Write an ONNX file.")] = None,
     program: Annotated[
         Path | None, typer.Option("--torch", metavar="FILE.pt2", help="Write a program for torch.export.load.")
+    ] = None,
+    triton: Annotated[
+        Path | None,
+        typer.Option("--triton", metavar="FOLDER", help="Add an ONNX file to a repository of Triton Inference Server."),
     ] = None,
     int8: Annotated[
         bool, typer.Option("--int8", help="Quantise the weights of a text model to 8 bits, in the ONNX file.")
@@ -67,13 +72,40 @@ def export(
 
     A file whose outputs differ is not kept. Labels and the expected input are in its metadata.
 
+    --triton writes FOLDER/NAME/1/model.onnx with config.pbtxt and labels.txt; the same model again is version 2.
+
     Examples:
 
       patchword export runs/demo --onnx demo.onnx
+      patchword export runs/demo --triton models
       patchword export runs/classify-text --onnx small.onnx --int8
       patchword export my-detector --onnx detector.onnx --size 800x1344
       patchword export my-segmenter --onnx segmenter.onnx --class-map
     """
+    from patchword.core.errors import UserError
+    from patchword.weights.export.triton import TritonModel
+
+    limits = _Limits(read_size(size), _batch(batch), tolerance, tokens)
+    words = settings_of(settings, fields)
+    if triton and onnx:
+        raise UserError("two places for an ONNX file", expected="one of --onnx and --triton")
+    with TritonModel.of(triton, model).new_version() if triton else nullcontext(onnx) as file:
+        _export(model, words, file, program, int8, limits, classes, download)
+        if triton:
+            text = f"{triton} is a model repository: tritonserver --model-repository {triton}"
+            console().print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _export(
+    model: str,
+    settings: "list[str]",
+    onnx: Path | None,
+    program: Path | None,
+    int8: bool,
+    limits: "_Limits",
+    classes: bool,
+    download: bool,
+) -> None:
     from patchword.cli.models.detectors import is_detector
     from patchword.cli.models.segmenters import is_segmenter
     from patchword.core.errors import UserError
@@ -84,15 +116,12 @@ def export(
 
     targets = {suffix: path for suffix, path in ((".onnx", onnx), (".pt2", program)) if path}
     if not targets:
-        raise UserError("no output was chosen", expected="--onnx FILE.onnx or --torch FILE.pt2")
+        raise UserError("no output was chosen", expected="--onnx FILE.onnx, --torch FILE.pt2 or --triton FOLDER")
     for suffix, path in targets.items():
         if path.suffix != suffix:
             raise UserError(f"cannot export to {path}", expected=f"a name that ends in {suffix}")
         FORMATS[suffix].require()
-    sides, count = read_size(size), _batch(batch)
     fetch_model(model, download)
-    settings = settings_of(settings, fields)
-    limits = _Limits(sides, count, tolerance)
     if is_segmenter(model):
         _export_segmenter(model, settings, _only_onnx(model, "segmenter", onnx, program or int8), limits, classes)
         return
@@ -104,30 +133,31 @@ def export(
     found, remarks, out = model_of(model, settings), {}, console()
     if int8 and (program or REGISTRY.reads_images(found.card.model)):
         raise UserError("--int8 is for text models", expected="a text model with --onnx FILE.onnx")
-    if tokens and REGISTRY.reads_images(found.card.model):
+    if limits.tokens and REGISTRY.reads_images(found.card.model):
         raise UserError("--tokens is for text models", got=found.card.model)
-    if size and not REGISTRY.reads_images(found.card.model):
+    if limits.size and not REGISTRY.reads_images(found.card.model):
         raise UserError("--size is for image models", got=found.card.model)
     if model in REGISTRY.names():
         _randomize_zeros(found)
         remarks["weights"] = "random"
         out.print(f"{model} is a registry name, so its weights are random; a run or a checkpoint has trained weights")
     for path in targets.values():
-        seconds = expected_seconds(found, path, sides, tokens)
+        seconds = expected_seconds(found, path, limits.size, limits.tokens)
         time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
         out.print(f"exporting {found.card.model}: about {time} on a free core", highlight=False, markup=False)
-        done = write(
-            found, path, size=sides, batch=count, tokens=tokens, int8=int8, tolerance=tolerance, remarks=remarks
-        )
-        _print(out, done)
+        _print(out, write(found, path, int8=int8, remarks=remarks, **limits._asdict()))
 
 
 class _Limits(NamedTuple):
-    """Size of the images, batch size and tolerance of an exported detector or segmenter; None for the default."""
+    """Size of the images, batch size, tolerance and length of the texts; None for the default."""
 
     size: tuple[int, int] | None
     batch: int | None
     tolerance: float | None
+    tokens: int | None
+
+    def of_images(self) -> dict[str, Any]:
+        return {name: value for name, value in self._asdict().items() if name != "tokens"}
 
 
 def _only_onnx(model: str, kind: str, path: Path | None, other: object) -> Path:
@@ -153,7 +183,7 @@ def _export_detector(model: str, settings: "Iterable[str] | None", path: Path, l
         remarks["weights"] = "random"
         out.print(f"{model} is a registry name, so its weights are random; a saved detector has trained weights")
     out.print(f"exporting {detector.card.model}: a minute or two on a free core", highlight=False, markup=False)
-    _print(out, export_detector(detector, path, remarks=remarks, **limits._asdict()))
+    _print(out, export_detector(detector, path, remarks=remarks, **limits.of_images()))
 
 
 def _export_segmenter(model: str, settings: "Iterable[str] | None", path: Path, limits: _Limits, classes: bool) -> None:
@@ -170,7 +200,7 @@ def _export_segmenter(model: str, settings: "Iterable[str] | None", path: Path, 
         out.print(f"{model} is a registry name, so its weights are random; a saved segmenter has trained weights")
     out.print(f"exporting {segmenter.card.model}: a minute or two on a free core", highlight=False, markup=False)
     output: Literal["classes", "logits"] = "classes" if classes else "logits"
-    _print(out, export_segmenter(segmenter, path, output=output, remarks=remarks, **limits._asdict()))
+    _print(out, export_segmenter(segmenter, path, output=output, remarks=remarks, **limits.of_images()))
 
 
 def read_size(text: str) -> tuple[int, int] | None:
