@@ -4,7 +4,9 @@ import atexit
 import errno
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -26,9 +28,25 @@ def main() -> None:
     try:
         _run()
     except SystemExit as ended:
+        _interruptible_end()
         _end_beside_others(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
         raise
+    _interruptible_end()
     _end_beside_others(0)
+
+
+def _interruptible_end() -> None:
+    """Let Ctrl-C end the process silently while Python and torch clean up: everything is written by then.
+
+    What is registered last runs first.
+    """
+    atexit.unregister(_end_at_interrupt)
+    atexit.register(_end_at_interrupt)
+
+
+def _end_at_interrupt() -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _end_beside_others(code: int) -> None:

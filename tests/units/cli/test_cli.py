@@ -5,6 +5,7 @@ import pickle
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -341,6 +342,22 @@ def test_a_process_ends_with_code_2():
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: 'vit-exercise' has no block 7: expected 1 to 4, or -1 for the last, got 7\n"
+
+
+def test_ctrl_c_while_python_ends_prints_no_traceback():
+    script = """
+import atexit, os, signal, sys, time
+def interrupted():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+atexit.register(interrupted)
+from patchword.cli import main
+sys.argv = ["patchword", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+    assert done.stdout.startswith("patchword ")
 
 
 # Help

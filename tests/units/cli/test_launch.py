@@ -159,6 +159,15 @@ def test_processes_that_a_signal_kills_are_not_started_again(tmp_path):
     assert starts(tmp_path, 0) == 1
 
 
+def test_ctrl_c_while_python_starts_prints_no_traceback(tmp_path, capfd):
+    """No handler listens yet, and Ctrl-C would be a KeyboardInterrupt."""
+    with launched(tmp_path, "(folder / f'ready-{number}').touch(); time.sleep(100)") as process:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("code", [2, 129, 130, 143])
 def test_a_mistake_or_a_wish_is_not_repeated(tmp_path, code):
     assert launch(command(tmp_path, f"join(); sys.exit({code})"), 2, 3, print) == code

@@ -78,10 +78,13 @@ class Attempt:
     def stop(self, number: int) -> None:
         """Forward a signal to all processes; a second one kills them.
 
-        A process that waits in a collective operation for one that hangs cannot run its Python signal handler.
+        A process that waits in a collective operation for one that hangs cannot run its Python signal handler. One in
+        which Python itself still starts would print a traceback after Ctrl-C, and ends silently after SIGTERM.
         """
         if self.asked is None:
             self.asked = number, time.monotonic()
+        if number == signal.SIGINT and self.begun < len(self.processes):
+            number = signal.SIGTERM
         self.send(signal.SIGKILL if time.monotonic() - self.asked[1] > TWICE else number)
 
     def _read_events(self) -> None:
@@ -120,6 +123,8 @@ def launch(words: Sequence[str], processes: int, restarts: int, report: Callable
             complaint = attempt.complaint() if code not in (0, *STOPPED) and not attempt.asked else ""
         if complaint:
             report(complaint)
+        if code in STOPPED and attempt.asked:
+            return 128 + attempt.asked[0]
         if code in ENDED:
             return code
         if attempt.asked:
