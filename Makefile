@@ -76,9 +76,10 @@ pins: | $(BIN)/pip
 	@$(INSTALL) packaging
 	@$(BIN)/python tools/pins.py --torch '$(TORCH)'
 
-# What editors complete: the names of all models and their fields. After a model or a field was added.
+# What editors complete: the names of all models and their fields; and the pages about the lectures. After one was added.
 stubs: $(VENV)/.test
 	@$(BIN)/python tools/stubs.py
+	@$(BIN)/python tools/lectures.py
 
 # The page of `patchword lab`, in src/patchword/lab/page; needs Node 20 or newer. The same sources give the same bytes.
 web:

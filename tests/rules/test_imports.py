@@ -22,6 +22,7 @@ ALLOWED = {
     "objectives": {"core", "layers"},
     "training": {"core"},
     "analysis": {"core", "layers", "models"},
+    "lectures": {"core", "analysis"},
     "recipes": {"core", "zoo", "layers", "fusion", "models", "weights", "data", "objectives", "training"},
     "benchmarking": {"core", "layers", "fusion", "models", "weights", "data", "objectives", "training", "analysis"},
     "timing": {"core", "layers", "fusion", "models", "weights", "data", "objectives", "training", "analysis"},

@@ -19,6 +19,7 @@ from patchword.cli.inspection import (
     sharpness,
     windows,
 )
+from patchword.cli.lectures import lecture
 from patchword.cli.models import bench, compare, cost, export, get, models, serve, show
 from patchword.cli.option_hints import HintingGroup
 from patchword.cli.run_folders import runs, sign, verify
@@ -64,6 +65,7 @@ def _verb(name: str, callback: Callable[..., None], panel: str, line: str) -> No
 
 _verb("demo", demo.demo, START, "Train a small ViT in minutes; count its cost.")
 _verb("doctor", doctor.doctor, START, "Check the installation, the GPU and the data.")
+_verb("lecture", lecture.lecture, START, "List what the lectures show, with commands.")
 _verb("train", train.train, USE, "Train a recipe, test it, write its report.")
 _verb("evaluate", evaluate.evaluate, USE, "Evaluate a run on its test set.")
 _verb("predict", predict.predict, USE, "Predict classes, objects, maps, tags, answers.")

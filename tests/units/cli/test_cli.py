@@ -83,6 +83,7 @@ VERBS = [
     "verify",
     "sign",
     "doctor",
+    "lecture",
 ]
 
 
