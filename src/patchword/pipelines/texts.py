@@ -15,12 +15,12 @@ from patchword.recipes.text.inference.generation import (
     Prompt,
     continue_text,
     prompt_of,
-    stream_text,
 )
 from patchword.recipes.text.inference.input import TextInput
 from patchword.recipes.text.inference.outputs import Advance, ignore_progress
 from patchword.recipes.text.inference.prediction import Predictor, may_be_unanswered, recipe_of
 from patchword.recipes.text.inference.reader import Reader, open_reader
+from patchword.recipes.text.inference.token_stream import stream_text
 from patchword.recipes.text.recipe import TextRecipe
 from patchword.recipes.text.tasks.all_tasks import task_of_head, task_spec_of
 

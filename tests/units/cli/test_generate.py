@@ -17,9 +17,9 @@ from patchword.recipes.text.inference.generation import (
     continue_text,
     prompt_of,
     prompt_of_news,
-    stream_text,
 )
 from patchword.recipes.text.inference.reader import open_reader
+from patchword.recipes.text.inference.token_stream import TokenStream, stream_text
 from support.helpers import tiny_text
 
 KNOWN = "The cat sat on the mat, and the naïve café 北京 was shut."
@@ -91,6 +91,20 @@ def test_pieces_that_are_streamed_are_the_text(reader):
     assert "".join(pieces) == rest(reader)
     assert "\ufffd" not in "".join(pieces)
     assert sum(bool(piece) for piece in pieces) > 5
+
+
+def test_texts_that_grow_by_tokens_are_those_of_one_call(reader):
+    wish, prompt = GenerationOptions(temperature=2.0, samples=3, tokens=12, seed=4), prompt_of(reader.tokenizer, START)
+    growing, texts, steps = TokenStream(reader, prompt, wish), ["", "", ""], 0
+    while (new := growing.step()) is not None:
+        steps += 1
+        for one in new:
+            texts[one.sample] += one.text
+    expected = continue_text(reader, prompt, wish)
+    assert growing.continuations() == expected
+    assert texts == [one.text for one in expected]
+    assert growing.step() is None
+    assert steps in (12, 13)  # one more for a character that is incomplete in the end
 
 
 def test_neither_special_tokens_nor_spare_rows_are_written(reader):

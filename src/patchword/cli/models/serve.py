@@ -65,9 +65,10 @@ def serve(
     precision: Precision = "auto",
     download: Download = False,
 ) -> None:
-    """Answer for trained models over HTTP: predictions and embeddings, in batches, until Ctrl-C or SIGTERM.
+    """Answer for trained models over HTTP, in batches, until Ctrl-C or SIGTERM.
 
     POST /predict takes JSON ({"inputs": ["a text"]}), a plain text, an image, or a form with images. POST
+    /fill, /generate and /translate are those of language models, token by token with "stream": true. POST
     /v1/embeddings is OpenAI's, for its clients; /v2 is the Open Inference Protocol of KServe and Triton. GET /models
     lists what is served; GET /health/ready and /metrics are for orchestrators and Prometheus.
 

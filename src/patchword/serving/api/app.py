@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from patchword.core.errors import UserError
-from patchword.serving.api import embeddings, health, predict
+from patchword.serving.api import embeddings, health, language, predict
 from patchword.serving.api.errors import CLIENT_GONE, FAULT, error_response, http_error_response, refusal_response
 from patchword.serving.api.guard import ApiAccess, ApiGuard
 from patchword.serving.api.oip import routes as oip
@@ -17,7 +17,7 @@ from patchword.serving.api.service import Service
 def build_app(service: Service, access: ApiAccess) -> ASGIApp:
     """Return the application with its guard."""
     app = Starlette(
-        routes=[*health.HEALTH, *health.METRICS, *predict.ROUTES, *embeddings.ROUTES, *oip.ROUTES],
+        routes=[*health.HEALTH, *health.METRICS, *predict.ROUTES, *language.ROUTES, *embeddings.ROUTES, *oip.ROUTES],
         exception_handlers={
             UserError: _user_error,
             HTTPException: _http_error,

@@ -90,7 +90,7 @@ class Service:
         """Return the answers of a model. A client that hangs up frees its place, and ClientDisconnect is raised."""
         queued = served.engine.submit(items, self.limits.deadline)
         answers = asyncio.wrap_future(queued.future)
-        gone = asyncio.ensure_future(_disconnection(request))
+        gone = asyncio.ensure_future(disconnection(request))
         try:
             waited: set[asyncio.Future[Any]] = {answers, gone}
             await asyncio.wait(waited, timeout=self.limits.deadline, return_when=asyncio.FIRST_COMPLETED)
@@ -106,7 +106,7 @@ class Service:
                 answers.cancel()
 
 
-async def _disconnection(request: Request) -> None:
+async def disconnection(request: Request) -> None:
     """Return when the client has hung up."""
     while (await request.receive())["type"] != "http.disconnect":
         await asyncio.sleep(0)

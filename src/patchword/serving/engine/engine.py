@@ -8,10 +8,11 @@ from typing import Any
 
 from patchword.serving.engine.errors import CancelledRequestError, DeadlineError, DrainingError
 from patchword.serving.engine.queue import Batch, WorkQueue
-from patchword.serving.engine.request import Item, QueuedRequest
+from patchword.serving.engine.request import Item, QueuedRequest, Report, Unfinished
 from patchword.serving.engine.stats import EngineStats
 
-# Computes the inputs of a batch, all of one group: one answer per input, or an exception for one that fails.
+# Computes the inputs of a batch, all of one group: one answer per input, an exception for one that fails, or
+# Unfinished for one that needs another batch.
 Compute = Callable[[Sequence[Item]], Sequence[Any]]
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,9 @@ class Engine:
     >>> engine = Engine("minilm", compute, WorkQueue(QueueLimits(budget=256), Speed(2_000, 256)))
     >>> engine.start()
     >>> engine.submit([Item("a text", size=4)], patience=30).future.result()
+
+    An input may need many batches, such as a text that is generated token by token: in between it waits in the queue,
+    so that others have their turn, and its deadline and its cancellation count at every token.
 
     Every admitted request is answered or fails with a reason. A batch that raises is computed again, one input at a
     time, so that only the requests of the faulty inputs fail.
@@ -58,10 +62,13 @@ class Engine:
         with self._changed:
             self._queue.check()
 
-    def submit(self, items: Sequence[Item], patience: float) -> QueuedRequest:
-        """Admit a request, or raise why it is refused. patience: seconds until its deadline"""
+    def submit(self, items: Sequence[Item], patience: float, report: Report | None = None) -> QueuedRequest:
+        """Admit a request, or raise why it is refused. patience: seconds until its deadline
+
+        report: called in the engine's thread with the progress of inputs that need several batches
+        """
         with self._changed:
-            request = self._queue.admit(items, self._clock(), patience)
+            request = self._queue.admit(items, self._clock(), patience, report)
             self._changed.notify()
             return request
 
@@ -110,8 +117,15 @@ class Engine:
         with self._changed:
             seconds = self._clock() - now
             for (request, index), answer in zip(batch.parts, answers, strict=True):
-                request.record(index, answer)
-                self.stats.queued.observe(now - request.arrival)
+                if request.is_new(index):
+                    self.stats.queued.observe(now - request.arrival)
+                if not isinstance(answer, Unfinished):
+                    self.stats.items += 1
+                    request.record(index, answer)
+                elif self._is_stopped:
+                    request.fail(DrainingError())
+                elif not request.future.done():
+                    self._queue.put_back(request, index, answer.progress)
             failed = any(isinstance(answer, Exception) for answer in answers)  # which says nothing about the speed
             self._queue.finish(batch, None if failed else seconds)
             self._count(batch, seconds)
@@ -143,7 +157,6 @@ class Engine:
 
     def _count(self, batch: Batch, seconds: float) -> None:
         self.stats.batches += 1
-        self.stats.items += len(batch.parts)
         self.stats.size += batch.size
         self.stats.computed.observe(seconds)
 

@@ -4,9 +4,10 @@ import math
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from patchword.serving.engine.errors import DrainingError, QueueFullError, TooMuchWorkError
-from patchword.serving.engine.request import Item, QueuedRequest
+from patchword.serving.engine.request import Item, QueuedRequest, Report
 from patchword.serving.engine.speed import Speed
 
 
@@ -31,7 +32,13 @@ class Batch:
 
     @property
     def size(self) -> int:
-        return sum(item.size for item in self.items)
+        """The tokens or pixels that are computed now."""
+        return sum(item.at_once for item in self.items)
+
+    @property
+    def left(self) -> int:
+        """The tokens or pixels that are left of its inputs, with those that are computed now."""
+        return sum(request.left(index) for request, index in self.parts)
 
 
 class WorkQueue:
@@ -73,7 +80,7 @@ class WorkQueue:
         if len(self) >= self.limits.requests or ahead > self.limits.seconds:
             raise QueueFullError(ahead, self.limits.seconds, math.ceil(max(ahead - self.limits.seconds, 1.0)))
 
-    def admit(self, items: Sequence[Item], now: float, patience: float) -> QueuedRequest:
+    def admit(self, items: Sequence[Item], now: float, patience: float, report: Report | None = None) -> QueuedRequest:
         """Append a request, or raise why it is refused. patience: seconds that its client waits"""
         own, ahead = self.speed.seconds(sum(item.size for item in items)), self.seconds
         if own > patience and not self.is_closed:
@@ -81,9 +88,15 @@ class WorkQueue:
         self.check()
         if ahead + own > patience:
             raise QueueFullError(ahead, self.limits.seconds, math.ceil(max(ahead + own - patience, 1.0)))
-        request = QueuedRequest(items, now + own, now, now + patience)
-        insort(self._requests, request, key=lambda one: one.order)
+        request = QueuedRequest(items, now + own, now, now + patience, report)
+        self._insert(request)
         return request
+
+    def put_back(self, request: QueuedRequest, index: int, progress: Any) -> None:
+        """Queue an input again that needs another batch. Its request keeps its rank."""
+        request.put_back(index, progress)
+        if request not in self._requests:
+            self._insert(request)
 
     def remove(self, request: QueuedRequest) -> None:
         """Free the place of a request whose client is gone; inputs that are computed already stay in their batch."""
@@ -108,21 +121,20 @@ class WorkQueue:
         if not self._requests:
             return None
         first = self._requests[0]
-        group, room = first.items[first.taken].group, self.limits.budget
+        group, room = first.items[first.pending[0]].group, self.limits.budget
         parts: list[tuple[QueuedRequest, int]] = []
         for request in self._requests:
-            while request.taken < len(request.items):
-                item = request.items[request.taken]
-                if item.group != group or (parts and item.size > room):
+            while request.pending:
+                item = request.items[request.pending[0]]
+                if item.group != group or (parts and item.at_once > room):
                     break
-                parts.append((request, request.taken))
-                request.taken += 1
-                room -= item.size
-            if room <= 0 or (request.taken < len(request.items) and request.items[request.taken].group == group):
+                parts.append((request, request.pending.popleft()))
+                room -= item.at_once
+            if room <= 0 or (request.pending and request.items[request.pending[0]].group == group):
                 break
-        self._requests = [request for request in self._requests if request.taken < len(request.items)]
+        self._requests = [request for request in self._requests if request.pending]
         batch = Batch(tuple(parts))
-        self._running = batch.size
+        self._running = batch.left
         return batch
 
     def finish(self, batch: Batch, seconds: float | None) -> None:
@@ -131,3 +143,6 @@ class WorkQueue:
         if seconds is not None:
             self.speed.observe(batch.size, seconds)
         self._requests = [request for request in self._requests if not request.future.done()]
+
+    def _insert(self, request: QueuedRequest) -> None:
+        insort(self._requests, request, key=lambda one: one.order)

@@ -24,7 +24,10 @@ class Histogram:
 
 @dataclass
 class EngineStats:
-    """Counts since the start. size: tokens or pixels. queued, computed: seconds of an input and of a batch."""
+    """Counts since the start. items: that were answered. size: tokens or pixels.
+
+    queued: seconds of an input until its first batch. computed: seconds of a batch
+    """
 
     batches: int = 0
     items: int = 0

@@ -12,13 +12,16 @@ from patchword.pipelines.images import ImageEngine
 from patchword.pipelines.interface import Pipeline
 from patchword.pipelines.opening import Precision, pipeline
 from patchword.pipelines.texts import TextEngine
+from patchword.recipes.translation.translating import Translating
 from patchword.serving.engine.engine import Engine
 from patchword.serving.engine.queue import QueueLimits, WorkQueue
 from patchword.serving.engine.speed import Speed
 from patchword.serving.engine.threads import Measured, ThreadedCompute, measure
 from patchword.serving.models.images import ServedImages
+from patchword.serving.models.language import ServedLanguage
 from patchword.serving.models.served import ServedModel
 from patchword.serving.models.texts import ServedTexts
+from patchword.serving.models.translators import ServedTranslator
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -84,10 +87,13 @@ def serve_pipeline(
 def _model(name: str, opened: Pipeline) -> ServedModel:
     engine = opened.engine
     if isinstance(engine, TextEngine):
-        return ServedTexts(name, engine)
+        has_words = engine.reader.head in ("words", "pretraining")
+        return ServedLanguage(name, engine) if has_words else ServedTexts(name, engine)
+    if isinstance(engine, Translating):
+        return ServedTranslator(name, engine)
     if isinstance(engine, ImageEngine) and engine.has_classes:
         return ServedImages(name, engine)
-    expected = "a model that predicts for texts, embeds texts, or classifies images"
+    expected = "a model that predicts for texts, embeds, continues or translates them, or classifies images"
     got = f"{opened.model.card.model}, for which there is no route yet"
     raise UserError(f"{name} cannot be served", expected=expected, got=got)
 
@@ -95,7 +101,11 @@ def _model(name: str, opened: Pipeline) -> ServedModel:
 def _measured(model: ServedModel) -> Measured:
     before = torch.get_num_threads()
     try:
-        return measure(model.compute, model.sample(), model.threads)
+        found = measure(model.compute, model.sample(), model.threads)
+        torch.set_num_threads(found.single)
+        if isinstance(model, ServedLanguage):
+            model.measure_token(found.per_second)
+        return found
     finally:
         torch.set_num_threads(before)
 

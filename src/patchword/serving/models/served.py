@@ -29,6 +29,27 @@ class EmbedGroup(NamedTuple):
     """Texts that are embedded."""
 
 
+class FillGroup(NamedTuple):
+    """Texts with masks. pieces: also continuations of words."""
+
+    top: int
+    pieces: bool
+
+
+class GenerateGroup(NamedTuple):
+    """Prompts that are continued. is_search: by beam search, in one piece."""
+
+    is_search: bool
+
+
+class TranslateGroup(NamedTuple):
+    """Texts that are translated. is_stream: greedily, token by token."""
+
+    beams: int
+    penalty: float
+    is_stream: bool
+
+
 class ServedModel(ABC):
     """A model that answers requests. reads: texts or images. unit: what the size of an input counts, e.g. tokens."""
 
@@ -39,7 +60,7 @@ class ServedModel(ABC):
     @property
     @abstractmethod
     def abilities(self) -> tuple[str, ...]:
-        """What it can be asked: predict, embed."""
+        """What it can be asked: predict, embed, fill, generate, translate."""
 
     @property
     @abstractmethod

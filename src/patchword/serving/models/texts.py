@@ -90,7 +90,7 @@ class ServedTexts(ServedModel):
         recipe = self._recipe(is_paired)
         spec = task_spec_of(recipe)
         for number, one in enumerate(inputs):
-            _check(one, number)
+            check_text(one, number)
         check_pairs(inputs, spec.paired, "question" in spec.asked_as, self.name)
         splits = bool(recipe.stride and not is_paired) or spec.name in ("tags", "span")
         return self._counted(inputs, recipe.length, splits, PredictGroup(top, is_paired))
@@ -99,7 +99,7 @@ class ServedTexts(ServedModel):
         """Check texts to embed, and count their tokens."""
         inputs = [TextInput(text) for text in texts]
         for number, one in enumerate(inputs):
-            _check(one, number)
+            check_text(one, number)
         return self._counted(inputs, self.options.length, False, EmbedGroup())
 
     def sample(self) -> list[Item]:
@@ -148,7 +148,8 @@ class ServedTexts(ServedModel):
         return found
 
 
-def _check(one: TextInput, number: int) -> None:
+def check_text(one: TextInput, number: int) -> None:
+    """Raise an error for a text that is empty, too long or cannot be encoded."""
     where = f"inputs.{number}"
     for text in (one.text, one.pair):
         if text is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from patchword.core.errors import UserError
@@ -33,12 +34,26 @@ class Gap:
         return {"start": self.start, "end": self.end, "fillings": [vars(filling) for filling in self.fillings]}
 
 
-@torch.inference_mode()
+@dataclass(frozen=True)
+class MaskedText:
+    """A text with its tokens, special tokens included. gaps: the characters of each mask. places: their tokens."""
+
+    text: str
+    ids: NDArray[np.int32]
+    gaps: tuple[tuple[int, int], ...]
+    places: tuple[int, ...]
+
+
 def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[Gap]:
     """Predict the words at every [MASK]. Special tokens are skipped; probabilities are over the whole vocabulary.
 
     pieces: also return continuations of words (##ing); otherwise only if the mask follows a letter
     """
+    return fill_masked(reader, masked_text(reader, text), top, pieces)
+
+
+def masked_text(reader: Reader, text: str) -> MaskedText:
+    """Tokenize a text with masks; check that the model can fill them."""
     require_words(reader)
     if reader.model.causal:
         raise UserError(
@@ -59,13 +74,16 @@ def fill(reader: Reader, text: str, top: int = 5, pieces: bool = False) -> list[
     if len(ids) > reader.max_length:
         expected = f"at most {reader.max_length} tokens, with special tokens"
         raise UserError("the text is longer than the maximum of the model", expected=expected, got=f"{len(ids):,}")
-    places = torch.as_tensor(gaps + len(reader.tokenizer.frame.before))
-    batch = Text(torch.as_tensor(ids).long()[None], predict_at=places).to(reader.form.device)
-    scores = split_objectives(reader.model(batch))[0].float().cpu()
-    return [
-        _gap(reader, text, (int(found.starts[gap]), int(found.ends[gap])), row, top, pieces)
-        for gap, row in zip(gaps, scores, strict=True)
-    ]
+    spans = tuple((int(found.starts[gap]), int(found.ends[gap])) for gap in gaps)
+    return MaskedText(text, ids, spans, tuple((gaps + len(reader.tokenizer.frame.before)).tolist()))
+
+
+@torch.inference_mode()
+def fill_masked(reader: Reader, masked: MaskedText, top: int, pieces: bool) -> list[Gap]:
+    """Predict the words at the masks of a tokenized text, as `fill` does."""
+    ids, places = torch.as_tensor(masked.ids).long()[None], torch.tensor(masked.places)
+    scores = split_objectives(reader.model(Text(ids, predict_at=places).to(reader.form.device)))[0].float().cpu()
+    return [_gap(reader, masked.text, gap, row, top, pieces) for gap, row in zip(masked.gaps, scores, strict=True)]
 
 
 def filled(text: str, gaps: list[Gap], continues: str = "##") -> str:

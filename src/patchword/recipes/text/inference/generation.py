@@ -1,6 +1,6 @@
-"""Generates text with a trained causal model."""
+"""Generates text with a trained causal model; `token_stream.py` does it token by token."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +9,8 @@ from patchword.data.text.formats.news import FieldTokens, prompt_ids
 from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.objectives.generation.beam_search import beam_search
 from patchword.objectives.generation.causal import CausalSteps
-from patchword.objectives.generation.sampling import Choice, Generated, Greedy, Sampling, generate, stream
+from patchword.objectives.generation.sampling import Choice, Generated, Greedy, Sampling, generate
 from patchword.recipes.text.inference.reader import Reader
-
-_HALF = "\ufffd"  # replacement character of an incomplete UTF-8 sequence
 
 
 @dataclass(frozen=True)
@@ -83,25 +81,11 @@ def prompt_of_news(tokenizer: Tokenizer, given: Mapping[str, str], wanted: str) 
 def continue_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> list[Continuation]:
     """Return as many continuations as requested; with beam search, the best first."""
     if wish.beams:
-        steps = _steps(reader, prompt, 1)
+        steps = decoding_steps(reader, prompt, 1)
         found = beam_search(steps, wish.beams, wish.tokens, prompt.ends, wish.penalty)[0][: wish.samples]
     else:
-        found = generate(_steps(reader, prompt, wish.samples), wish.choice(), wish.tokens, prompt.ends)
+        found = generate(decoding_steps(reader, prompt, wish.samples), wish.choice(), wish.tokens, prompt.ends)
     return [_read(reader.tokenizer, prompt, written) for written in found]
-
-
-def stream_text(reader: Reader, prompt: Prompt, wish: GenerationOptions) -> Iterator[str]:
-    """Yield one continuation in parts, as its tokens are generated."""
-    tokens: list[int] = []
-    shown = 0
-    for found, _ in stream(_steps(reader, prompt, 1), wish.choice(), wish.tokens, prompt.ends):
-        if found[0] in prompt.ends:
-            break
-        tokens.append(found[0])
-        text = behind(reader.tokenizer, prompt.ids, tokens).rstrip(_HALF)
-        yield text[shown:]
-        shown = max(shown, len(text))
-    yield behind(reader.tokenizer, prompt.ids, tokens)[shown:]
 
 
 def behind(tokenizer: Tokenizer, prompt: Sequence[int], tokens: Sequence[int]) -> str:
@@ -110,7 +94,7 @@ def behind(tokenizer: Tokenizer, prompt: Sequence[int], tokens: Sequence[int]) -
     return whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode(tokens)
 
 
-def _steps(reader: Reader, prompt: Prompt, samples: int) -> CausalSteps:
+def decoding_steps(reader: Reader, prompt: Prompt, samples: int) -> CausalSteps:
     """Exclude special tokens, except those that end the text, and embedding rows without a vocabulary entry."""
     tokenizer = reader.tokenizer
     spare = range(tokenizer.vocabulary, int(reader.model.card.config["vocabulary"]))
