@@ -2,36 +2,39 @@
 
 import asyncio
 import json
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import patchword
-from patchword.data.text.tokenizers.tokenizer import Tokenizer
 from patchword.serving.api.app import build_app
 from patchword.serving.api.guard import ApiAccess
 from patchword.serving.api.service import Service
 from patchword.serving.draining import ServiceConnection, bound_server
 from patchword.serving.models.opening import Served
 from patchword.serving.server import bind, config_of
-from support.helpers import tiny, tiny_text
+from support.serving.models import TEXTS, image_pipeline, text_pipeline, tokenizer_of_texts
 from support.serving.odd_requests import OddRequest, picture, sound_form, sound_json
 from support.serving.services import of_pipelines
 
-TEXTS = ["The cat sat on the mat.", "Ada lived in London, and the cat ran to the bank in town!", "A mat."]
+ADDRESSES = (
+    *("/models", "/v1/models", "/health/live", "/health/ready", "/metrics"),
+    *("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/reviews", "/v2/models/reviews/ready"),
+)
 PATIENCE = 60.0  # seconds; a body that never comes ends a request after 20
 REFUSED = frozenset({400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 501})
 
 
 def models() -> dict[str, Served]:
-    """Return a classifier of texts and one of images."""
-    tokenizer = Tokenizer.train_on(TEXTS * 3, vocabulary=200)
-    text = tiny_text("bert-tiny", vocabulary=tokenizer.vocabulary, max_length=40, head="classes", classes=2)
-    text.card = replace(text.card, labels=("bad", "good"))
-    image = tiny("vit-tiny-16", image=32, patch=8, classes=2)
-    image.card = replace(image.card, labels=("cat", "dog"))
+    """Return models of texts, of words and of images, and a translator."""
+    tokenizer = tokenizer_of_texts()
+    sizes = {"width": 32, "depth": 1, "heads": 4, "hidden": 64}
+    translator = patchword.create("transformer-base", vocabulary=tokenizer.vocabulary, max_length=40, **sizes)
     return of_pipelines(
-        reviews=patchword.pipeline(text, tokenizer=tokenizer, device="cpu"),
-        photos=patchword.pipeline(image, device="cpu"),
+        reviews=text_pipeline("classes"),
+        photos=image_pipeline(),
+        bert=text_pipeline("words", ()),
+        gpt=text_pipeline("words", (), family="gpt2-small"),
+        german=patchword.pipeline(translator, tokenizer=(tokenizer, tokenizer), device="cpu"),
     )
 
 
@@ -49,8 +52,20 @@ def sound_requests() -> list[OddRequest]:
         sound_form("/models/photos/predict", [image, picture("WEBP")]),
         sound_json("/v1/embeddings", {"input": TEXTS, "model": "reviews", "encoding_format": "base64"}),
         sound_json("/v1/embeddings", {"input": TEXTS[0], "model": "reviews", "user": "x"}),
-        *(OddRequest(address) for address in ("/models", "/v1/models", "/health/live", "/health/ready", "/metrics")),
+        sound_json("/models/bert/fill", {"inputs": ["The [MASK] sat.", "A [MASK]."], "top": 2, "pieces": True}),
+        OddRequest("/models/bert/fill", b"The [MASK] sat.", "text/plain"),
+        sound_json("/models/gpt/generate", {"prompt": "The cat", "tokens": 6, "seed": 1, "top_p": 0.9, "samples": 2}),
+        sound_json("/models/gpt/generate", {"prompt": "The cat", "tokens": 6, "temperature": 0, "stream": True}),
+        sound_json("/models/german/translate", {"inputs": TEXTS[:2], "beams": 2, "penalty": 0.6}),
+        sound_json("/models/german/translate", {"inputs": TEXTS[0], "beams": 1, "stream": True}),
+        sound_json("/v2/models/reviews/infer", {"id": "a", "inputs": [tensor(TEXTS)]}),
+        *(OddRequest(address) for address in ADDRESSES),
     ]
+
+
+def tensor(texts: Sequence[str]) -> dict[str, object]:
+    """Return texts as an input of the Open Inference Protocol."""
+    return {"name": "text", "shape": [len(texts)], "datatype": "BYTES", "data": list(texts)}
 
 
 def serve() -> None:
@@ -77,7 +92,7 @@ def fault(status: int, headers: dict[str, str], body: bytes, method: str) -> str
 
 
 def _error_fault(found: Any) -> str:
-    error = found.get("error", {})
+    error = found["details"] if "details" in found else found.get("error", {})  # below /v2 as its protocol has it
     missing = {"what", "message", "request_id"} - error.keys()
     if missing:
         return f"an error without {sorted(missing)}"
