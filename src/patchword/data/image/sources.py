@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -221,7 +222,11 @@ class ListedSource:
         if len(labels) == 1 < self.min_classes:
             raise UserError(f"all images of {self.name} have the same class", expected="two or more", got=labels.pop())
         parts: dict[int, Split] = {row: part for part in get_args(Split) for row in self._rows_of(part)}
-        for label in sorted(labels - {self.rows[row][1] for row, part in parts.items() if part == "train"}):
+        trained = Counter(self.rows[row][1] for row, part in parts.items() if part == "train")
+        if not self.has_validation and max(trained.values(), default=0) < 2:
+            what = f"{self.name} has too few images to keep any for validation"
+            raise UserError(what, expected="two or more training images of some class")
+        for label in sorted(labels - trained.keys()):
             warn("a class without training images", f"{self.name}: {label}")
         return warn_duplicates([(path, label, parts[row]) for row, (path, label, _) in enumerate(self.rows)])
 
