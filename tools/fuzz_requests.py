@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
+from collections import Counter
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -30,8 +31,8 @@ def memory(port: int) -> float:
     return float(re.search(r"^process_resident_memory_bytes (\S+)", text, re.M)[1]) / 1e6
 
 
-async def run(port: int, seed: int, count: int) -> list[str]:
-    """Send the requests of these numbers; return the faults."""
+async def run(port: int, seed: int, count: int, statuses: Counter[int]) -> list[str]:
+    """Send the requests of these numbers; count the statuses, and return the faults."""
     sound, faults, numbers = sound_requests(), list[str](), iter(range(seed, seed + count))
     begin, done, slowest = time.monotonic(), 0, 0.0
 
@@ -39,7 +40,9 @@ async def run(port: int, seed: int, count: int) -> list[str]:
         nonlocal done, slowest
         for number in numbers:
             request, start = odd_request(number, sound), time.monotonic()
-            if wrong := await ask(port, request):
+            status, wrong = await ask(port, request)
+            statuses[status] += 1
+            if wrong:
                 faults.append(f"{wrong}: make fuzz-requests SEED={number} COUNT=1\n  {described(request)}")
                 print(faults[-1], flush=True)
             slowest, done = max(slowest, time.monotonic() - start), done + 1
@@ -58,16 +61,18 @@ def main() -> None:
     given = parser.parse_args()
     script = f"import sys; sys.path.insert(0, {TESTS!r}); from support.serving.fuzzed import serve; serve()"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
+        statuses = Counter[int]()
         try:
             port = int(server.stdout.readline())
             first = max(1, given.count // 10)
-            faults = asyncio.run(run(port, given.seed, first))
+            faults = asyncio.run(run(port, given.seed, first, statuses))
             before = memory(port)
-            faults += asyncio.run(run(port, given.seed + first, given.count - first))
+            faults += asyncio.run(run(port, given.seed + first, given.count - first, statuses))
             after = memory(port)
         finally:
             server.terminate()
     print(f"{given.count:,} requests, {len(faults)} faults; {before:.0f} MB after a tenth, {after:.0f} MB at the end")
+    print(f"answers by status (0: the connection ended while the request was sent): {dict(sorted(statuses.items()))}")
     if faults or after > GROWTH * before:
         sys.exit(1)
 

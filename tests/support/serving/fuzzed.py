@@ -21,14 +21,14 @@ ADDRESSES = (
     *("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/reviews", "/v2/models/reviews/ready"),
 )
 PATIENCE = 60.0  # seconds; a body that never comes ends a request after 20
-REFUSED = frozenset({400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 501})
+REFUSED = frozenset({400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 501, 504})
 
 
 def models() -> dict[str, Served]:
     """Return models of texts, of words and of images, and a translator."""
     tokenizer = tokenizer_of_texts()
     sizes = {"width": 32, "depth": 1, "heads": 4, "hidden": 64}
-    translator = patchword.create("transformer-base", vocabulary=tokenizer.vocabulary, max_length=40, **sizes)
+    translator = patchword.create("transformer-base", vocabulary=tokenizer.vocabulary, max_length=24, **sizes)
     return of_pipelines(
         reviews=text_pipeline("classes"),
         photos=image_pipeline(),
@@ -99,8 +99,11 @@ def _error_fault(found: Any) -> str:
     return "a traceback" if "Traceback" in json.dumps(error) or "/site-packages/" in json.dumps(error) else ""
 
 
-async def ask(port: int, request: OddRequest) -> str:
-    """Send a request over a connection of its own, as it is; return what is wrong with its answer, or nothing."""
+async def ask(port: int, request: OddRequest) -> tuple[int, str]:
+    """Send a request over a connection of its own, as it is.
+
+    Return the status, 0 without one, and what is wrong with the answer, or nothing.
+    """
     method = request.method or ("GET" if request.body is None else "POST")
     headers: dict[str, str] = {"host": f"127.0.0.1:{port}", "connection": "close"}
     if request.body is not None:
@@ -112,17 +115,18 @@ async def ask(port: int, request: OddRequest) -> str:
         writer.write("\r\n".join(lines).encode("utf-8", "surrogatepass") + (request.body or b""))
         answer = await asyncio.wait_for(reader.read(), PATIENCE)
     except ConnectionError:  # it was refused before its body was read
-        return ""
+        return 0, ""
     except TimeoutError:
-        return f"no answer within {PATIENCE:.0f} s"
+        return 0, f"no answer within {PATIENCE:.0f} s"
     finally:
         writer.close()
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *rest = head.decode("latin-1").split("\r\n")
     if not first.startswith("HTTP/1.1 "):
-        return f"no answer: {answer[:50]!r}"
+        return 0, f"no answer: {answer[:50]!r}"
     found = dict(line.lower().split(": ", 1) for line in rest if ": " in line)
-    return fault(int(first.split()[1]), found, body, method)
+    status = int(first.split()[1])
+    return status, fault(status, found, body, method)
 
 
 def described(request: OddRequest) -> str:
