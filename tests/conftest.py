@@ -2,8 +2,10 @@
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 # Workers that each take all cores wait for each other's threads: small steps then take ten times as long.
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
@@ -18,6 +20,11 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is imported, whoever does so first
 torch.backends.cudnn.allow_tf32 = False  # a GPU would shorten the numbers of convolutions to 10 bits
+
+# Files of tests lie in memory where there is room: a disk waits when a file is written again or renamed over another.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # read by pytest; --basetemp takes precedence
 
 # Tests start many Python processes: without bytecode files each of them compiles the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -52,6 +59,14 @@ LONG = (
     "test_int8.py",
     "test_frozen_vectors.py",
     "test_parallel.py",
+    "test_export_pairs.py",
+    "test_serving_drain.py",
+    "test_power_cut.py",
+    "test_export_texts.py",
+    "test_text_task.py",
+    "test_scene_systems.py",
+    "test_distilled_study.py",
+    "test_loss_spike.py",
     "test_disk_full.py",
     "test_window_attention.py",
     "test_translation.py",
