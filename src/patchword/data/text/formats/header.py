@@ -40,15 +40,21 @@ def _is_number(name: str) -> bool:
     return name.replace(".", "", 1).removeprefix("-").isdecimal()
 
 
-def missing_column(path: Path, line: int, role: str, name: str, names: list[str], doubt: str = "") -> UserError:
+class MissingColumnError(UserError):
+    """A table has no column of a requested name."""
+
+
+def missing_column(
+    path: Path, line: int, role: str, name: str, names: list[str], doubt: str = ""
+) -> "MissingColumnError":
     close = nearest(name, names)
     if len(names) == 1 and (mark := next((mark for mark in ";\t|" if mark in names[0]), "")):
-        return UserError(
+        return MissingColumnError(
             f"{path}, line {line}: the cells are separated by {'tabs' if mark == chr(9) else repr(mark)}",
             expected="commas in a .csv, tabs in a .tsv",
             hint="save it with commas, or as .tsv with tabs",
         )
-    return UserError(
+    return MissingColumnError(
         f"{path}, line {line}: there is no column {name!r} for the {role}",
         expected="one of " + ", ".join(repr(known if len(known) <= 60 else f"{known[:59]}…") for known in names),
         hint=doubt or (close if close.startswith("did") else ""),

@@ -41,7 +41,9 @@ def _fields(path: Path, but: Collection[str]) -> dict[int, Cells]:
     """Read JSON lines. Values that are neither text nor number are written as JSON, since they must fit into a cell."""
     sources = ((line, source.strip()) for line, source in enumerate(lines_of(read_utf8(path)), 1))
     records = ((line, _record(source, path, line)) for line, source in sources if source)
-    return {line: {name: _cell(value) for name, value in record.items() if name not in but} for line, record in records}
+    return {
+        line: {name: cell_value(value) for name, value in record.items() if name not in but} for line, record in records
+    }
 
 
 def _record(source: str, path: Path, line: int) -> dict[str, Any]:
@@ -53,5 +55,6 @@ def _record(source: str, path: Path, line: int) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _cell(value: Any) -> Any:
+def cell_value(value: Any) -> Any:
+    """Return a value of a record as it fits into a cell."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else value

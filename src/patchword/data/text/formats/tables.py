@@ -59,7 +59,7 @@ class Table:
 
     def where(self, row: int, role: str) -> str:
         """Return the location of a cell for error messages."""
-        return _place(self.path, self.lines[row], self.names[role])
+        return cell_place(self.path, self.lines[row], self.names[role])
 
 
 def read_table(
@@ -87,7 +87,7 @@ def read_table(
     for line, cells in rows:
         row = dict(zip(columns, cells, strict=True))
         labels.append(row.get("label", "").strip() if classes else "")
-        places = {role: _place(path, line, name) for role, name in columns.items()}
+        places = {role: cell_place(path, line, name) for role, name in columns.items()}
         damaged = [place for role, place in places.items() if _is_damaged(place, role, row[role])]
         missing = [
             fault
@@ -112,8 +112,8 @@ def read_table(
 
 def _missing(place: str, role: str, cell: str, may_be_empty: bool, classes: bool) -> Fault | None:
     """Return the fault of a cell without a value."""
-    if not may_be_empty and not cell.strip():
-        error = UserError(f"{place}: the {role} is empty", hint="fill the cell, or remove the row")
+    error = None if may_be_empty else empty_error(place, role, cell)
+    if error is not None:
         return Fault(f"the {role} is empty", error)
     if classes and role == "label" and cell.strip().casefold() == "nan":
         hint = "fill the cell, or remove the row; if a class has this name, rename it"
@@ -124,11 +124,22 @@ def _missing(place: str, role: str, cell: str, may_be_empty: bool, classes: bool
 
 def _is_damaged(place: str, role: str, cell: str) -> bool:
     """True for a cell with a NUL byte, which is reported."""
-    if "\0" not in cell:
-        return False
+    error = nul_error(place, role, cell)
+    if error is not None:
+        report_fault(error, "a NUL byte")
+    return error is not None
+
+
+def nul_error(place: str, role: str, cell: str) -> UserError | None:
+    """Return the error of a cell with a NUL byte."""
     hint = "the file is damaged, or it is UTF-16 without a byte-order mark"
-    report_fault(UserError(f"{place}: a NUL byte in the {role}", hint=hint), "a NUL byte")
-    return True
+    return UserError(f"{place}: a NUL byte in the {role}", hint=hint) if "\0" in cell else None
+
+
+def empty_error(place: str, role: str, cell: str) -> UserError | None:
+    """Return the error of a cell without a value."""
+    hint = "fill the cell, or remove the row"
+    return None if cell.strip() else UserError(f"{place}: the {role} is empty", hint=hint)
 
 
 def _rows(path: Path, text: str, columns: Mapping[str, str], form: TableFormat) -> Iterator[tuple[int, list[str]]]:
@@ -147,8 +158,7 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: TableFormat) 
         except StopIteration:
             return
         except csv.Error as error:
-            hint = "close the quotation mark, or double those inside a cell" if form.quoted else ""
-            report_fault(UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint), "a broken row")
+            report_fault(broken_row(path, line, error, form.quoted), "a broken row")
             row = []
         if row and not header:
             header = tuple(map(normalized_name, row))
@@ -162,19 +172,31 @@ def _rows(path: Path, text: str, columns: Mapping[str, str], form: TableFormat) 
         line = reader.line_num + 1
 
 
+def broken_row(path: Path, line: int, error: csv.Error, quoted: bool) -> UserError:
+    """Return the error of a row that is no CSV."""
+    hint = "close the quotation mark, or double those inside a cell" if quoted else ""
+    return UserError(f"{path}, line {line}: a broken row", got=str(error), hint=hint)
+
+
 def _has_all_cells(path: Path, line: int, row: list[str], header: tuple[str, ...]) -> bool:
+    error = length_error(path, line, row, header)
+    if error is not None:
+        report_fault(error, "a row whose length differs from the header")
+    return error is None
+
+
+def length_error(path: Path, line: int, row: list[str], header: tuple[str, ...]) -> UserError | None:
+    """Return the error of a row that has not as many cells as the header."""
     if len(row) == len(header):
-        return True
+        return None
     if len(row) < len(header):
-        what, hint = f"{_place(path, line, header[len(row)])}: the row is too short", ""
+        what, hint = f"{cell_place(path, line, header[len(row)])}: the row is too short", ""
     else:
         what, hint = (
             f"{path}, line {line}: the row is too long",
             "a text with the separator in it needs quotation marks",
         )
-    error = UserError(what, expected=f"{len(header)} cells ({', '.join(header)})", got=len(row), hint=hint)
-    report_fault(error, "a row whose length differs from the header")
-    return False
+    return UserError(what, expected=f"{len(header)} cells ({', '.join(header)})", got=len(row), hint=hint)
 
 
 def _records(path: Path, text: str, columns: Mapping[str, str]) -> Iterator[tuple[int, list[str]]]:
@@ -188,16 +210,23 @@ def _records(path: Path, text: str, columns: Mapping[str, str]) -> Iterator[tupl
 
 
 def _record(path: Path, line: int, source: str, columns: Mapping[str, str]) -> list[str]:
+    record = parse_record(path, line, source)
+    return [record_field(path, line, role, name, record) for role, name in columns.items()]
+
+
+def parse_record(path: Path, line: int, source: str) -> dict[str, Any]:
+    """Parse a line of JSON lines."""
     record = parse_json(source.rstrip(), path, line)
     if not isinstance(record, dict):
         raise UserError(f"{path}, line {line}: not a record", expected="a JSON object", got=source.strip()[:80])
-    return [_field(path, line, role, name, record) for role, name in columns.items()]
+    return record
 
 
-def _field(path: Path, line: int, role: str, name: str, record: dict[str, Any]) -> str:
+def record_field(path: Path, line: int, role: str, name: str, record: dict[str, Any]) -> str:
+    """Return a field of a record as text. role: what it is read as"""
     if name not in record:
         raise missing_column(path, line, role, name, list(record))
-    value, where = record[name], _place(path, line, name)
+    value, where = record[name], cell_place(path, line, name)
     if value is None or isinstance(value, str):
         return check_characters(value or "", where)
     if role in TEXTS or isinstance(value, dict):
@@ -205,5 +234,6 @@ def _field(path: Path, line: int, role: str, name: str, record: dict[str, Any]) 
     return json.dumps(value, ensure_ascii=False)  # a number, true or false, or a list of labels
 
 
-def _place(path: Path, line: int, name: str) -> str:
+def cell_place(path: Path, line: int, name: str) -> str:
+    """Return where a cell is, for messages."""
     return f"{path}, line {line}, column {name!r}"

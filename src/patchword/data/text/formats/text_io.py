@@ -11,7 +11,7 @@ from patchword.core.errors import UserError
 from patchword.data.faults import is_collecting, report_fault, warn
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte-order marks of UTF-16
+WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte-order marks of UTF-16
 _GUESSES = ("WINDOWS-1252", "GB18030")  # likely encodings of Western and Chinese texts that are not UTF-8
 _NOT_TEXT = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"%PDF", b"\x89PNG", b"\xff\xd8\xff", b"\x1f\x8b")  # Office, PDF, ...
 
@@ -45,8 +45,8 @@ def read_utf8(path: Path) -> str:
     except UnicodeDecodeError as error:
         before = data[: len(data) - len(error.object) + error.start]  # the byte-order mark is not part of error.object
         line, byte = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-        first = _not_utf8(path, line, byte, error, _conversion(path, data, before))
-        if data.startswith(_WIDE_MARKS) or not is_collecting():
+        first = not_utf8(path, line, byte, error, _conversion(path, data, before))
+        if data.startswith(WIDE_MARKS) or not is_collecting():
             raise first from None
         report_fault(first, NOT_UTF8)
         _report_others(path, data, line)
@@ -62,7 +62,8 @@ def refuse_binary(path: Path, data: bytes) -> None:
 NOT_UTF8 = "a line that is not UTF-8"
 
 
-def _not_utf8(path: Path, line: int, byte: int, error: UnicodeDecodeError, hint: str = "") -> UserError:
+def not_utf8(path: Path, line: int, byte: int, error: UnicodeDecodeError, hint: str = "") -> UserError:
+    """Return the error of a line that is not UTF-8. byte: of the line, from 1"""
     got = f"0x{error.object[error.start]:02x} ({error.reason})"
     return UserError(f"{path}, line {line}, byte {byte}: this is not UTF-8", got=got, hint=hint)
 
@@ -74,7 +75,7 @@ def _report_others(path: Path, data: bytes, behind: int) -> None:
             try:
                 content.decode("utf-8")
             except UnicodeDecodeError as error:
-                report_fault(_not_utf8(path, line, error.start + 1, error), NOT_UTF8)
+                report_fault(not_utf8(path, line, error.start + 1, error), NOT_UTF8)
 
 
 def warn_mixed_line_ends(path: Path, text: str) -> None:
@@ -90,7 +91,7 @@ def _conversion(path: Path, data: bytes, before: bytes) -> str:
     """Return a hint with the command that converts a file to UTF-8. before: its leading part that is UTF-8."""
     new = path.with_stem(f"{path.stem}-utf8")
     files = f"{shlex.quote(str(path))} > {shlex.quote(str(new))}"
-    if data.startswith(_WIDE_MARKS):
+    if data.startswith(WIDE_MARKS):
         return f"it looks like UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {files}"
     if not before.isascii():
         return (

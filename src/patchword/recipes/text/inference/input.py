@@ -128,7 +128,7 @@ def _lines(name: str, text: str, paired: bool) -> Iterator[TextInput]:
     for line, source in enumerate(lines_of(text.rstrip("\r\n \t")), 1):
         place = {"file": name, "line": line}
         try:
-            first, second = _texts_of(source.rstrip("\r\n"), f"{name}, line {line}", paired)
+            first, second = texts_of_line(source.rstrip("\r\n"), f"{name}, line {line}", paired)
         except UserError as error:
             yield TextInput("", None, place, error=error)
         else:
@@ -137,7 +137,8 @@ def _lines(name: str, text: str, paired: bool) -> Iterator[TextInput]:
         raise UserError(f"{name} is empty", expected="one text per line")
 
 
-def _texts_of(line: str, where: str, paired: bool) -> tuple[str, str | None]:
+def texts_of_line(line: str, where: str, paired: bool) -> tuple[str, str | None]:
+    """Return the texts of a line of a text file; a pair has a tab between."""
     first, tab, second = line.partition("\t") if paired else (line, "", "")
     if not line.strip():
         raise UserError(f"{where}: the text is empty", hint="remove the empty lines")
