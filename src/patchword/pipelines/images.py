@@ -1,7 +1,7 @@
 """Classes and features of images, computed in batches while threads decode the next files."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from patchword.training.step import Precision, autocast
 
 _BATCH = 64
 Vectors: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # one row per input
+Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float32]]
 Pool: TypeAlias = Literal["mean", "first"]
 Decoded = Tensor | UserError  # pixels, or why an image cannot be read
 
@@ -75,11 +76,17 @@ class ImageEngine:
     @torch.inference_mode()
     def classify(self, images: Sequence[OneImage], top: int) -> list[ClassAnswer | UserError]:
         """Return the classes of each image, or why it cannot be read; if none can be, the first error is raised."""
+        answers = self.try_classify(images, top)
+        _require_one(answers)
+        return answers
+
+    @torch.inference_mode()
+    def try_classify(self, images: Sequence[OneImage], top: int) -> list[ClassAnswer | UserError]:
+        """Return the classes of each image, or why it cannot be read."""
         answers: list[ClassAnswer | UserError] = []
         for decoded in self._batches(images):
             scores = iter(self.classify_pixels([one for one in decoded if isinstance(one, Tensor)], top))
             answers += [found if isinstance(found, UserError) else next(scores) for found in decoded]
-        _require_one(answers)
         return answers
 
     @torch.inference_mode()
@@ -99,23 +106,44 @@ class ImageEngine:
 
         layer: 0 is the input of the first block, -1 the last layer. pool: by default as the head reads its tokens.
         """
+        found = self.try_features(images, layer, pool)
+        for error in (one for one in found if isinstance(one, UserError)):
+            raise error
+        return np.stack([one for one in found if not isinstance(one, UserError)])
+
+    @torch.inference_mode()
+    def try_features(
+        self, images: Sequence[OneImage], layer: int | None = None, pool: Pool | None = None
+    ) -> list[Vector | UserError]:
+        """Return the vector of each image, or why it cannot be read."""
         number = layer_number(self.model.depth, -1 if layer is None else layer, prefix="")
         model, is_last = fuse_on_gpu(self.model), number == self.model.depth
-
-        def compute(inputs: Tensor) -> list[Tensor]:
-            tokens, grid = model.encode(inputs) if is_last else self.model.states(inputs)[number]
-            return [_pooled(self.model.head, tokens, grid, pool)]
-
-        return self._vectors(images, compute)[0]
+        answers: list[Vector | UserError] = []
+        for decoded in self._batches(images):
+            inputs = self._inputs([one for one in decoded if isinstance(one, Tensor)])
+            vectors: Iterator[Vector] = iter(())
+            if inputs is not None:
+                with autocast(self.precision, self.device):
+                    tokens, grid = model.encode(inputs) if is_last else self.model.states(inputs)[number]
+                    vectors = iter(_pooled(self.model.head, tokens, grid, pool).float().cpu().numpy())
+            answers += [found if isinstance(found, UserError) else next(vectors) for found in decoded]
+        return answers
 
     @torch.inference_mode()
     def features_of_layers(self, images: Sequence[OneImage], pool: Pool | None = None) -> list[Vectors]:
         """Return the vectors of `features` for every layer from 0 on, in one pass over the images."""
 
-        def compute(inputs: Tensor) -> list[Tensor]:
-            return [_pooled(self.model.head, tokens, grid, pool) for tokens, grid in self.model.states(inputs)]
-
-        return self._vectors(images, compute)
+        found: list[list[Tensor]] = []
+        for decoded in self._batches(images):
+            for error in (one for one in decoded if isinstance(one, UserError)):
+                raise error
+            inputs = self._inputs(decoded)
+            assert inputs is not None, "every image was read"
+            with autocast(self.precision, self.device):
+                states = self.model.states(inputs)
+                parts = [_pooled(self.model.head, tokens, grid, pool) for tokens, grid in states]
+                found.append([one.float().cpu() for one in parts])
+        return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
 
     def without_classes(self) -> "ImageEngine":
         """Return the same engine for a model whose head is not trained."""
@@ -124,18 +152,6 @@ class ImageEngine:
     def calibrated(self) -> "ImageEngine":
         """Return the same engine with the temperature that was fitted on the validation images of its run."""
         return replace(self, temperature=temperature_of(self.folder, self.name))
-
-    def _vectors(self, images: Sequence[OneImage], compute: Callable[[Tensor], list[Tensor]]) -> list[Vectors]:
-        """Compute vectors per batch: for each of them, those of all images."""
-        found: list[list[Tensor]] = []
-        for decoded in self._batches(images):
-            for error in (one for one in decoded if isinstance(one, UserError)):
-                raise error
-            inputs = self._inputs(decoded)
-            assert inputs is not None, "every image was read"
-            with autocast(self.precision, self.device):
-                found.append([one.float().cpu() for one in compute(inputs)])
-        return [torch.cat(parts).numpy() for parts in zip(*found, strict=True)]
 
     def _inputs(self, decoded: Sequence[Decoded]) -> Tensor | None:
         """Return the normalized batch on the device; None if no image could be read."""
