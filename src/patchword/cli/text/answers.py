@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,8 +36,9 @@ class Answers:
         self.asked, self.answers, self.asked_as, self.others = asked, answers, asked_as, others
 
     def json_lines(self) -> Iterator[str]:
+        taken = {name for answer in self.answers for name in answer.record()} if self.others else ()
         for one, answer in self._pairs():
-            yield json.dumps(self._with_others(one, answer.record()), ensure_ascii=False) + "\n"
+            yield json.dumps(self._with_others(one, answer.record(), taken), ensure_ascii=False) + "\n"
 
     def csv_lines(self) -> Iterator[str]:
         """Yield the lines of a CSV file; without input columns, the predictions are numbered."""
@@ -79,16 +80,17 @@ class Answers:
         return sum(one.error is None for one in self.asked)
 
     def _csv_rows(self) -> Iterator[dict[str, Any]]:
+        taken = {name for answer in self.answers for row in answer.rows() for name in row} if self.others else ()
         for number, (one, answer) in enumerate(self._pairs(), 1):
             first = {} if self.asked_as else {"number": number}
-            yield from (first | self._with_others(one, row) for row in answer.rows())
+            yield from (first | self._with_others(one, row, taken) for row in answer.rows())
 
-    def _with_others(self, one: "TextInput", answer: Mapping[str, Any]) -> dict[str, Any]:
-        """Add the remaining columns of the input; a column whose name is taken becomes given_NAME."""
-        record = self._head(one) | dict(answer)
+    def _with_others(self, one: "TextInput", answer: Mapping[str, Any], taken: Collection[str]) -> dict[str, Any]:
+        """Add the remaining columns of the input; a column whose name an answer has becomes given_NAME."""
+        from patchword.pipelines.bulk.records import combined
+
         others = self.others.get(one.place.get("file", ""), {}).get(one.place.get("line", 0), {})
-        kept = {f"given_{name}" if name in record else name: cell for name, cell in others.items()}
-        return one.place | kept | record
+        return combined(one.place, others, self._head(one), answer, taken)
 
     def _pairs(self) -> "Iterator[tuple[TextInput, TextAnswer | NoAnswer]]":
         return zip(self.asked, self.answers, strict=True)

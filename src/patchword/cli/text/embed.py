@@ -10,6 +10,7 @@ import typer
 from patchword.cli.common import Device, Download, Precision, console, fetch_model
 from patchword.cli.completion import run_names
 from patchword.cli.text.answers import progress, report_truncation
+from patchword.cli.text.sharded import ShardOptions, ShardRows, run_in_shards
 
 if TYPE_CHECKING:
     from patchword.recipes.text.inference.embedder import TextEmbedder
@@ -36,11 +37,18 @@ def embed(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE", help="A file with one text per line, a table (see --text), texts, or - for stdin."
+            metavar="FILE",
+            help="A file with one text per line, a table (see --text), texts, or - for stdin; with shards also a "
+            "Parquet or Arrow file, or a folder of images.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Output file: .npy, .csv, .jsonl or .safetensors.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Output file: .npy, .csv, .jsonl or .safetensors; in shards also .parquet, .arrow.",
+        ),
     ] = None,
     layer: Annotated[
         int | None,
@@ -58,6 +66,15 @@ def embed(
         typer.Option("--length", help="Maximum number of tokens per text, special tokens included (ELMo: words)."),
     ] = None,
     text: Annotated[str, typer.Option("--text", metavar="COLUMN", help="The table column with the texts.")] = "text",
+    shard: ShardRows = None,
+    on_broken: Annotated[
+        Literal["skip", "stop"] | None,
+        typer.Option(
+            "--on-broken",
+            help="With shards, of rows that cannot be read: skip (the default), which gives these an error instead of "
+            "a vector, or stop.",
+        ),
+    ] = None,
     device: Device = "auto",
     download: Download = False,
     precision: Precision = "auto",
@@ -74,14 +91,28 @@ def embed(
       patchword embed minilm questions.txt --out vectors.npy
       patchword embed runs/bert new.csv --text review --layer 4 --out v.npy
       patchword embed zoo:elmo-mini sentences.txt --layer 1 --out v.npy
+      patchword embed minilm millions.parquet --out vectors.parquet
+      patchword embed zoo:digits-vit photos --out vectors.parquet
     """
     from patchword.core.errors import UserError
+    from patchword.pipelines.bulk.work import EmbedWork
     from patchword.recipes.text.inference.input import Columns, read_texts
     from patchword.recipes.text.inference.opening import open_embedder
     from patchword.recipes.vectors.files import check_kind, write_vectors
 
     if out is None and not as_json:
         raise UserError("no output was chosen", expected="--out FILE, or --json")
+    sharded = ShardOptions(shard, on_broken)
+    if sharded.are_needed(inputs or (), out):
+        if pool == "none" or as_json or out is None:
+            raise UserError(
+                "shards hold one vector per row, in a file", expected="--out FILE, and neither --json nor --pool none"
+            )
+        fetch_model(model, download)
+        work = EmbedWork(model, text, layer, pool, normalize, length, device, precision)
+        run_in_shards(work, inputs or (), out, sharded)
+        return
+    sharded.refuse_alone()
     if out is not None:
         check_kind(out, per_token=pool == "none")
     texts = read_texts(inputs or (), Columns(text))

@@ -9,6 +9,7 @@ import typer
 from patchword.cli.common import Device, Download, Precision, console, fetch_model, trained_model
 from patchword.cli.completion import run_names
 from patchword.cli.text.answers import Answers, check_places, messages, progress, report_truncation
+from patchword.cli.text.sharded import ShardOptions, ShardRows, run_in_shards
 from patchword.cli.training.class_outputs import write_classes
 
 if TYPE_CHECKING:
@@ -37,6 +38,16 @@ def predict(
         Path | None, typer.Option("--jsonl", help="Write the predictions to this file, one JSON record per line.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON record per line.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Of a classifier or a model of texts: write the predictions in shards, for any number of rows, to a "
+            ".parquet, .arrow, .jsonl or .csv file. A killed command, given again, goes on.",
+        ),
+    ] = None,
+    shard: ShardRows = None,
     coco: Annotated[
         Path | None, typer.Option("--coco", help="Of a detector: write the objects as COCO's result list.")
     ] = None,
@@ -106,6 +117,7 @@ def predict(
       patchword predict runs/streets photos --masks labels --polygons regions.json
       patchword predict runs/reviews "What a film!"
       patchword predict runs/reviews new.csv --csv answers.csv
+      patchword predict runs/reviews millions.parquet --out answers.parquet
       patchword predict runs/names "Ada Lovelace lived in London." --json
       patchword predict runs/squad article.txt --question "Who was it?" --top 5
     """
@@ -116,6 +128,18 @@ def predict(
 
     check_places(to, jsonl, coco, polygons)
     fetch_model(model, download)
+    options = ShardOptions(shard, on_broken)
+    if out is not None:
+        from patchword.pipelines.bulk.work import PredictWork
+
+        files = {"--csv": to, "--jsonl": jsonl, "--json": as_json or None, "--coco": coco, "--draw": draw}
+        only = {"--masks": masks, "--polygons": polygons, "--score": score, "--every": every}
+        _refuse_beside_out({**files, **only})
+        words = TypedOptions(text, pair, question)
+        work = PredictWork(model, words, top, empty, calibrated, device, precision)
+        run_in_shards(work, inputs or (), out, options)
+        return
+    options.refuse_without_out(inputs or ())
     if holds_segmenter(_folder(model)):
         from patchword.cli.training.predict_labels import LabelOutputs, predict_labels
 
@@ -164,6 +188,14 @@ def predict(
         raise UserError(errors[0], hint="--on-broken skip predicts the others")
     write_classes(predictions, to, jsonl, as_json)
     report_skipped(errors, len(predictions), as_json)
+
+
+def _refuse_beside_out(options: Mapping[str, object]) -> None:
+    from patchword.core.errors import UserError
+
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise UserError(f"--out and {given[0]} were given", expected="one of them", hint="--out works in shards")
 
 
 def _refuse_options(model: str, options: Mapping[str, object], kind: str) -> None:
