@@ -194,9 +194,10 @@ def test_blocks_count_from_1_through_all_stages():
         block_of(card, 0)
 
 
-def test_a_model_without_blocks_says_what_to_do():
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_model_without_blocks_says_what_to_do(number):
     with pytest.raises(UserError, match=r"'elmo-small' has no blocks\n.*patchword show elmo-small.*--part"):
-        block_of(card_of("elmo-small"), 1)
+        block_of(card_of("elmo-small"), number)
 
 
 # Formats

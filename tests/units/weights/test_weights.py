@@ -136,6 +136,20 @@ def test_resized_on_load_equals_resized_at_run_time(size, folder, model):
     assert difference(resized(images), model(images)) < 1e-5
 
 
+def test_a_size_that_the_weights_do_not_have_is_named_before_the_tensors(folder):
+    depth = patchword.load(folder).card.config["depth"]
+    with pytest.raises(UserError, match="tensors differ") as caught:
+        patchword.load(folder, depth=depth + 1)
+    model = patchword.load(folder).card.model
+    first, *others = str(caught.value.hint).splitlines()
+    asked = f"depth={depth + 1}"
+    assert (
+        first == f"the weights have depth {depth}: leave out {asked}, or take {model!r} with {asked} for random weights"
+    )
+    assert len(others) <= 12
+    assert all(line.startswith(("missing", "unexpected", "misshapen", "... and")) for line in others)
+
+
 def test_everything_wrong_with_the_tensors_is_listed(folder):
     def spoil(tensors):
         del tensors["norm.bias"]

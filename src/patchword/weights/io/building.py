@@ -43,14 +43,28 @@ def build_model(source: WeightSource, card: Card, overrides: Mapping[str, Config
     changed = any(wanted[field] != card.config[field] for field in HEAD if field in wanted)
     if changed or _lacks_head(fitted, new, classes_given="classes" in overrides):
         card = replace(card, labels=() if changed else card.labels)
-        check_encoder(fitted, new, path, source.unknown)
+        check_encoder(fitted, new, path, source.unknown, _advice(card, overrides))
         fitted = _new_head(fitted, card, wanted, source.layout.created)
     fitted = {name: tensor for name, tensor in fitted.items() if name not in SPARE or name in new.state_dict()}
     if any(name.endswith(MARK) for name in fitted):
         fitted = without_ranges(fitted) if changed else fitted  # a new head has no ranges yet
         new = new if changed else cast(Model, quantise(new))
-    check_tensors(fitted, new, path, source.unknown)
+    check_tensors(fitted, new, path, source.unknown, _advice(card, overrides))
     return _filled(new, fitted, card).requires_grad_(True)
+
+
+def _advice(card: Card, overrides: Mapping[str, ConfigValue]) -> str:
+    """Name the fields that make another model than the weights are of; empty if there are none."""
+    given = {
+        field: value
+        for field, value in overrides.items()
+        if field not in (*RESIZING, *HEAD) and value != card.config[field]
+    }
+    if not given:
+        return ""
+    asked = " ".join(f"{field}={value}" for field, value in given.items())
+    have = ", ".join(f"{field} {card.config[field]}" for field in given)
+    return f"the weights have {have}: leave out {asked}, or take {card.model!r} with {asked} for random weights"
 
 
 def build_detector(source: WeightSource, card: Card, overrides: Mapping[str, ConfigValue], path: Path) -> Detector:
