@@ -77,11 +77,13 @@ class ListedModel:
 def list_models(sources: Iterable[str]) -> dict[str, ListedModel]:
     """Return the given runs and models, then those of the zoo, by their ids. A source that does not exist is an error.
 
-    sources: runs, by their folders or their names inside `runs`; model folders; zoo:NAME; hf:OWNER/REPO in the cache.
+    sources: runs, by their folders or their names inside `runs`; folders of runs; model folders; zoo:NAME;
+    hf:OWNER/REPO in the cache.
     """
     found: dict[str, ListedModel] = {}
     seen = set[Path]()
-    for source in [*sources, *(f"{PREFIX}{name}" for name in entries())]:
+    given = (one for source in sources for one in _runs_of(source) or [source])
+    for source in [*given, *(f"{PREFIX}{name}" for name in entries())]:
         folder = _folder(source)
         if folder.resolve() not in seen:
             seen.add(folder.resolve())
@@ -97,6 +99,16 @@ def find_model(models: Mapping[str, ListedModel], id: str) -> ListedModel:
     return models[id]
 
 
+def _runs_of(source: str) -> list[str]:
+    """Return the runs with weights inside a folder that is no run and no model itself."""
+    folder = Path(source)
+    with suppress(OSError):  # of a name that is too long
+        if not any((folder / name).is_file() for name in ("recipe.yaml", "config.json")):
+            found = sorted(path.parent for path in folder.glob("*/recipe.yaml"))
+            return [str(run) for run in found if (run / WEIGHTS).is_file()]
+    return []
+
+
 def _folder(source: str) -> Path:
     if is_model_name(source):
         return local_path(source)
@@ -105,7 +117,7 @@ def _folder(source: str) -> Path:
             if (folder / "recipe.yaml").is_file() or (folder / "config.json").is_file():
                 return folder
     runs = sorted(path.parent.name for path in Path("runs").glob("*/recipe.yaml"))
-    expected = "a run, its name inside the folder runs, a model folder, or zoo:NAME"
+    expected = "a run, its name inside the folder runs, a folder of runs, a model folder, or zoo:NAME"
     raise UserError(f"there is no model at {source}", expected=expected, hint=nearest(source, runs) if runs else "")
 
 

@@ -40,6 +40,15 @@ def test_a_run_is_found_by_its_name(tmp_path, monkeypatch):
     assert list_models(["mine"])["mine"].labels[1] == "Trouser"
 
 
+def test_a_folder_of_runs_is_all_its_runs_with_weights(tmp_path, monkeypatch):
+    for name in ("first", "second", "begun"):
+        copied(tmp_path / "runs" / name)
+    (tmp_path / "runs" / "begun" / "model.safetensors").unlink()
+    monkeypatch.chdir(tmp_path)
+    assert list(list_models(["runs"]))[:2] == ["first", "second"]
+    assert "begun" not in list_models(["runs"])
+
+
 def test_a_model_that_is_given_twice_is_listed_once(models):
     assert list_models(["zoo:vit-exercise", str(VIT)]).keys() == models.keys()
 

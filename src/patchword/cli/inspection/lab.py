@@ -14,7 +14,8 @@ def lab(
         list[str] | None,
         typer.Argument(
             metavar="[RUN|MODEL]...",
-            help="Run folders or their names inside `runs`, model folders, zoo:NAME. The zoo is always listed.",
+            help="Run folders or their names inside `runs`, a folder of runs, model folders, zoo:NAME. The zoo is "
+            "always listed.",
             autocompletion=model_names,
         ),
     ] = None,
@@ -56,6 +57,7 @@ def lab(
     Examples:
 
       patchword lab
+      patchword lab runs
       patchword lab runs/demo zoo:vit-exercise
       patchword lab --port 8765 --no-browser
       patchword lab --lessons my-lessons
