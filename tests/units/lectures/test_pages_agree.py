@@ -5,6 +5,8 @@ import re
 from typing import get_args
 
 import pytest
+import torch
+import torch.nn.functional as F
 
 from patchword.layers import ImagePositionName
 from patchword.models import REGISTRY
@@ -50,3 +52,15 @@ def test_the_speed_of_windows_is_that_of_the_benchmarks(model, pattern):
     (printed,) = re.findall(pattern, page("vision.md"))
     assert f"{time_per_mac()[model]:.2f}" == printed
     assert "3 to 6 times" not in page("vision.md")
+
+
+def test_both_forms_of_label_smoothing_are_as_the_pages_say():
+    """ε / (K - 1) for each other class is torch's form with ε · K / (K - 1)."""
+    classes, epsilon = 10, 0.1
+    scores, labels = torch.randn(4, classes, dtype=torch.float64), torch.tensor([0, 3, 9, 3])
+    slide = torch.full((4, classes), epsilon / (classes - 1), dtype=torch.float64)
+    slide[torch.arange(4), labels] = 1 - epsilon
+    torch_form = F.cross_entropy(scores, labels, label_smoothing=epsilon * classes / (classes - 1))
+    assert torch.allclose(torch_form, F.cross_entropy(scores, slide))
+    assert "`label_smoothing` = ε · K / (K - 1)" in page("why-it-works.md")
+    assert f"has {1 - epsilon + epsilon / classes:.2f} or {1 - epsilon:g}." in page("why-it-works.md")
