@@ -28,16 +28,23 @@ def _checked(descriptor: Any) -> None:
 
 
 def keep_parsers() -> None:
-    """Build the parsers of an app once for as many verbs; typer builds those of all verbs for each command."""
+    """Build the parsers of an app once for the same verbs; typer builds those of all verbs for each command."""
     from typer import main, testing
 
     first: Callable[..., Any] = main.get_command
-    kept: dict[tuple[int, ...], tuple[Any, Any]] = {}
+    kept: dict[tuple[int, ...], tuple[list[Any], Any]] = {}
 
     def get_command(app: Any) -> Any:
-        key = (id(app), len(app.registered_commands), len(app.registered_groups))
+        parts = _parts(app)
+        key = tuple(map(id, parts))
         if key not in kept:
-            kept[key] = app, first(app)  # with the app, so that no other gets its id
+            kept[key] = parts, first(app)  # with the parts, so that nothing else gets their ids
         return kept[key][1]
 
     main.get_command = testing._get_command = get_command
+
+
+def _parts(app: Any) -> list[Any]:
+    """Return all that an app was given: itself, its verbs, and its groups with theirs."""
+    groups = [part for group in app.registered_groups for part in (group, *_parts(group.typer_instance))]
+    return [app, app.registered_callback, *app.registered_commands, *groups]
