@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Protocol
 
@@ -36,9 +37,11 @@ class DrainingServer(uvicorn.Server):
     It still listens meanwhile, so that a client gets 503 instead of being cut off.
     """
 
-    def __init__(self, config: uvicorn.Config, drained: Drainable, seconds: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, drained: Drainable, seconds: float, report: Callable[[str], None]
+    ) -> None:
         super().__init__(config)
-        self._drained, self._seconds = drained, seconds
+        self._drained, self._seconds, self._report = drained, seconds, report
         self._signal = 0
         self._end: float | None = None
 
@@ -52,13 +55,23 @@ class DrainingServer(uvicorn.Server):
         if self._signal and self._end is None:
             self._end = time.monotonic() + self._seconds
             self._drained.drain()
-            print("stopping: what was accepted is answered; a second signal ends at once", file=sys.stderr, flush=True)
+            self._report("stopping: what was accepted is answered; a second signal ends at once")
         elif self._end is not None and (self._drained.is_idle or time.monotonic() >= self._end):
             self.should_exit = True
         return await super().on_tick(counter)
 
 
-def bound_server(config: uvicorn.Config, drained: Drainable, seconds: float, bound: socket.socket) -> None:
-    """Serve on a socket until a signal."""
+def _to_stderr(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def bound_server(
+    config: uvicorn.Config,
+    drained: Drainable,
+    seconds: float,
+    bound: socket.socket,
+    report: Callable[[str], None] = _to_stderr,
+) -> None:
+    """Serve on a socket until a signal. report: called with a line for the user when it begins to drain"""
     with bound:
-        DrainingServer(config, drained, seconds).run(sockets=[bound])
+        DrainingServer(config, drained, seconds, report).run(sockets=[bound])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchword.core.errors import UserError
+from patchword.serving.log import LogFormat
 from patchword.serving.server import is_loopback
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ServeSettings:
     queue: float = 2.0
     deadline: float = 30.0
     drain: float = 10.0
+    log_format: LogFormat = "text"
 
 
 def read_token(path: Path) -> str:

@@ -9,6 +9,7 @@ from patchword.serving.api.app import build_app
 from patchword.serving.api.guard import ApiAccess
 from patchword.serving.api.service import Service, ServiceLimits
 from patchword.serving.draining import ServiceConnection, bound_server
+from patchword.serving.log import log_as_json, write_json
 from patchword.serving.models.opening import Served, open_served, parse_sources
 from patchword.serving.server import config_of, names_of
 from patchword.serving.settings import ServeSettings, checked_token
@@ -19,7 +20,12 @@ _STOPPING = 5.0  # seconds for the batch that is computed
 def serve_models(
     settings: ServeSettings, bound: socket.socket, report: Callable[[str], None], ready: Callable[[], None]
 ) -> None:
-    """Serve on a socket until a signal. report: called with lines for the user. ready: called when requests are read"""
+    """Serve on a socket until a signal.
+
+    report: called with lines for the user, unless the log is JSON. ready: called when requests are read
+    """
+    as_json = settings.log_format == "json"
+    report = log_as_json() if as_json else report
     sources, token = parse_sources(settings.sources), checked_token(settings)
     served = {}
     for one in sources:
@@ -27,7 +33,8 @@ def serve_models(
         found = open_served(one, settings.device, settings.precision, settings.download, settings.queue)
         served[one.name] = found
         report(_line(found))
-    service = Service(served, ServiceLimits(deadline=settings.deadline))
+    limits = ServiceLimits(deadline=settings.deadline)
+    service = Service(served, limits, write_json) if as_json else Service(served, limits)
     access = Access(bound.getsockname()[1], (*names_of(settings.host), *map(str.lower, settings.hostnames)))
     scheme = "https" if settings.certificate else "http"
     hosts = access.hosts() | frozenset(name.lower() for name in settings.hostnames)  # behind a proxy, without a port
@@ -40,7 +47,7 @@ def serve_models(
     service.start()
     ready()
     try:
-        bound_server(config, service, settings.drain, bound)
+        bound_server(config, service, settings.drain, bound, report)
     finally:
         service.stop()
         service.join(_STOPPING)

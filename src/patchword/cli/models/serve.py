@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -61,6 +61,10 @@ def serve(
     drain: Annotated[
         float, typer.Option("--drain", min=0.0, help="Seconds for accepted requests after Ctrl-C or SIGTERM.")
     ] = 10.0,
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option("--log-format", help="json: one object per line on stderr, also one per request."),
+    ] = "text",
     device: Device = "auto",
     precision: Precision = "auto",
     download: Download = False,
@@ -90,6 +94,7 @@ def serve(
     if missing := [package for module, package in _NEEDED.items() if find_spec(module) is None]:
         what = f"the server needs {', '.join(missing)}"
         raise UserError(what, expected='the extra "serve"', hint='pip install "patchword[serve]"')
+    from patchword.serving.log import report_json
     from patchword.serving.server import bind
     from patchword.serving.settings import ServeSettings, checked_token
     from patchword.serving.supervisor import Supervisor, report_line, serve_settings
@@ -110,7 +115,8 @@ def serve(
         queue=queue,
         deadline=deadline,
         drain=drain,
+        log_format=log_format,
     )
     checked_token(settings)
     with bind(settings.host, settings.port) as bound:
-        Supervisor(serve_settings, settings, bound, report_line).run()
+        Supervisor(serve_settings, settings, bound, report_json if log_format == "json" else report_line).run()

@@ -1,6 +1,5 @@
 """OpenAI's route for embeddings, so that its clients and what is built on them work unchanged."""
 
-import asyncio
 import base64
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from patchword.core.errors import UserError
 from patchword.serving.api.bodies import Fields, check_count, read_fields
 from patchword.serving.api.replies import NonFiniteAnswerError, json_reply
 from patchword.serving.api.service import Service
+from patchword.serving.api.trace import tokenised
 from patchword.serving.models.served import CannotError
 from patchword.serving.models.texts import ServedTexts
 
@@ -47,7 +47,7 @@ async def embeddings(request: Request) -> Response:
     if fields.dimensions not in (None, model.width):
         hint = "this model was not trained so that the first numbers of a vector are a vector of their own"
         raise UserError("dimensions", expected=f"{model.width}, or none", got=fields.dimensions, hint=hint)
-    items = await asyncio.to_thread(model.embed_items, texts)
+    items = await tokenised(request.scope, model.embed_items, texts)
     vectors = await service.answer(request, served, items)
     data: list[dict[str, Any]] = []
     for index, (vector, item) in enumerate(zip(vectors, items, strict=True)):

@@ -15,6 +15,7 @@ from patchword.core.errors import UserError
 from patchword.serving.api.errors import FAULT, error_body, status_of
 from patchword.serving.api.replies import NonFiniteAnswerError
 from patchword.serving.api.service import Service, disconnection
+from patchword.serving.api.trace import trace_of
 from patchword.serving.engine.errors import DeadlineError
 from patchword.serving.engine.request import Item
 from patchword.serving.models.opening import Served
@@ -39,6 +40,8 @@ async def parts_of_answer(request: Request, service: Service, served: Served, it
         with contextlib.suppress(RuntimeError):  # the loop has ended before the engine
             loop.call_soon_threadsafe(parts.put_nowait, part)
 
+    trace, begin = trace_of(request.scope), loop.time()
+    trace.asks(served.model.name, [item])
     queued = served.engine.submit([item], service.limits.deadline, report)
     answer, end = asyncio.wrap_future(queued.future), loop.time() + service.limits.deadline
     answer.add_done_callback(lambda done: parts.put_nowait(done))
@@ -57,6 +60,7 @@ async def parts_of_answer(request: Request, service: Service, served: Served, it
             yield part.result()
     finally:
         gone.cancel()
+        trace.computed(queued, loop.time() - begin)
         if not answer.done():
             served.engine.cancel(queued)
             answer.cancel()

@@ -12,9 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from patchword.serving.api.bodies import BODY_TYPES
 from patchword.serving.api.errors import CLIENT_GONE, FAULT, refusal_response
 from patchword.serving.api.service import Service
+from patchword.serving.api.trace import Trace, trace_of
 from patchword.serving.error_response import Refusal
 from patchword.serving.limited_body import LimitedBody
-from patchword.serving.request_rules import RequestRules
+from patchword.serving.request_rules import METHODS, RequestRules
 from patchword.serving.secured_response import headers_of, secured
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -64,12 +65,13 @@ class ApiGuard:
         headers, begin, status = headers_of(scope), time.monotonic(), 0
         given = headers.get("x-request-id", [""])[0]
         request_id = given if _ID.fullmatch(given) else secrets.token_hex(8)
-        scope.setdefault("state", {})["request_id"] = request_id
+        response_begin = 0.0
+        scope.setdefault("state", {}).update(request_id=request_id, trace=Trace())
 
         async def send_secured(message: Message) -> None:
-            nonlocal status
+            nonlocal status, response_begin
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, response_begin = message["status"], time.monotonic()
                 added = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
                 message = {**message, "headers": secured(added)}
             await send(message)
@@ -89,7 +91,16 @@ class ApiGuard:
         finally:
             self.service.open_requests -= counted
             route = getattr(scope.get("endpoint"), "__name__", "none")
-            self.service.metrics.observe(route, status or CLIENT_GONE, time.monotonic() - begin)
+            self._ended(scope, route, status or CLIENT_GONE, begin, response_begin)
+
+    def _ended(self, scope: Scope, route: str, status: int, begin: float, response_begin: float) -> None:
+        """Count a request and log it. response_begin: 0 if it has no response"""
+        trace, now = trace_of(scope), time.monotonic()
+        if response_begin:
+            trace.seconds["write"] = now - response_begin
+        self.service.metrics.observe(route, status, now - begin, trace.seconds)
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.service.log_access(trace.record(scope["state"]["request_id"], method, route, status, now - begin))
 
     def _refusal(self, scope: Scope, headers: dict[str, list[str]]) -> Refusal | None:
         if scope["path"].startswith(("/health/", "/v2/health/")) and scope["method"] in ("GET", "HEAD"):

@@ -1,6 +1,5 @@
 """The routes of language models and translators: /fill, /generate and /translate."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from patchword.serving.api.bodies import TEXT, F, Fields, check_count, read_fiel
 from patchword.serving.api.events import EventStream, parts_of_answer
 from patchword.serving.api.replies import json_reply
 from patchword.serving.api.service import Service
+from patchword.serving.api.trace import tokenised
 from patchword.serving.engine.request import Item
 from patchword.serving.models.language import ServedLanguage
 from patchword.serving.models.opening import Served
@@ -81,7 +81,7 @@ async def fill(request: Request) -> Response:
     served = _served(request, service, fields.model, ServedLanguage, "fill")
     texts = _texts(fields.inputs, service)
     group = FillGroup(fields.top, fields.pieces)
-    items = await asyncio.to_thread(served.model.fill_items, texts, group)  # type: ignore[attr-defined]
+    items = await tokenised(request.scope, served.model.fill_items, texts, group)  # type: ignore[attr-defined]
     answers = await service.answer(request, served, items)
     return json_reply({"model": served.model.name, "answers": answers})
 
@@ -106,7 +106,7 @@ async def generate(request: Request) -> Response:
         )
         return prompt.shown, model.generate_item(prompt, options)
 
-    shown, item = await asyncio.to_thread(prepared)
+    shown, item = await tokenised(request.scope, prepared)
     news = {"fields": fields.fields, "field": fields.field} if fields.field else {}
 
     def answer(texts: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ async def translate(request: Request) -> Response:
         what = "only one text, with greedy search, is translated token by token"
         raise UserError(what, expected='one text and "beams": 1', got=f'{len(texts):,} and "beams": {fields.beams}')
     group = TranslateGroup(fields.beams, fields.penalty, fields.stream)
-    items = await asyncio.to_thread(served.model.translate_items, texts, group)  # type: ignore[attr-defined]
+    items = await tokenised(request.scope, served.model.translate_items, texts, group)  # type: ignore[attr-defined]
     name = {"model": served.model.name}
     if fields.stream:
         return await _streamed(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchword.serving.api.trace import STAGES, Stage
 from patchword.serving.engine.stats import Histogram
 from patchword.serving.models.opening import Served
 
@@ -18,10 +19,14 @@ class Metrics:
 
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)
     seconds: Histogram = field(default_factory=Histogram)
+    stages: dict[Stage, Histogram] = field(default_factory=lambda: {stage: Histogram() for stage in STAGES})
 
-    def observe(self, route: str, status: int, seconds: float) -> None:
+    def observe(self, route: str, status: int, seconds: float, stages: Mapping[Stage, float]) -> None:
+        """Count a request. stages: the seconds of the stages that it reached"""
         self.requests[route, status] += 1
         self.seconds.observe(seconds)
+        for stage, took in stages.items():
+            self.stages[stage].observe(took)
 
 
 def metrics_text(metrics: Metrics, served: Mapping[str, Served], is_ready: bool) -> str:
@@ -36,6 +41,9 @@ def _service(metrics: Metrics, is_ready: bool) -> Iterator[str]:
         yield f'patchword_requests_total{{route="{route}",code="{status}"}} {count}'
     yield from _head("patchword_request_seconds", "histogram", "from the headers of a request to its response")
     yield from _histogram("patchword_request_seconds", "", metrics.seconds)
+    yield from _head("patchword_stage_seconds", "histogram", "of a request: tokenise, queue, compute, write")
+    for stage, found in metrics.stages.items():
+        yield from _histogram("patchword_stage_seconds", f'stage="{stage}"', found)
 
 
 def _engines(served: Mapping[str, Served]) -> Iterator[str]:

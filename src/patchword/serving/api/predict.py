@@ -1,6 +1,5 @@
 """The routes that predict, and the list of models."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from patchword.serving.api.bodies import (
 from patchword.serving.api.errors import UnsupportedTypeError
 from patchword.serving.api.replies import json_reply
 from patchword.serving.api.service import Service
+from patchword.serving.api.trace import tokenised
 from patchword.serving.engine.request import Item
 from patchword.serving.models.opening import Served
 
@@ -63,7 +63,7 @@ async def _asked(request: Request, service: Service) -> tuple[Served, list[Item]
         )
         raise UnsupportedTypeError(f"{served.model.name} reads {served.model.reads}", expected=expected, got=kind)
     check_count(len(inputs), service.limits.texts if given == "texts" else service.limits.images, given)
-    return served, await asyncio.to_thread(served.model.items, inputs, top)
+    return served, await tokenised(request.scope, served.model.items, inputs, top)
 
 
 ROUTES = [

@@ -1,7 +1,8 @@
 """The models that are served, and one request to them: its place in a queue, its deadline, its client."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from patchword.core.errors import nearest
 from patchword.serving.api.errors import UnknownModelError
 from patchword.serving.api.metrics import Metrics
+from patchword.serving.api.trace import trace_of
 from patchword.serving.engine.errors import DeadlineError, DrainingError
 from patchword.serving.engine.request import Item
 from patchword.serving.models.opening import Served
@@ -27,10 +29,19 @@ class ServiceLimits:
 
 
 class Service:
-    """The served models by their names, and what is counted of their requests."""
+    """The served models by their names, and what is counted of their requests.
 
-    def __init__(self, served: Mapping[str, Served], limits: ServiceLimits = ServiceLimits()) -> None:
+    log_access: called with the fields of each request when it has ended
+    """
+
+    def __init__(
+        self,
+        served: Mapping[str, Served],
+        limits: ServiceLimits = ServiceLimits(),
+        log_access: Callable[[dict[str, Any]], None] = lambda fields: None,
+    ) -> None:
         self.served, self.limits, self.metrics = dict(served), limits, Metrics()
+        self.log_access = log_access
         self.is_draining = False
         self.open_requests = 0
 
@@ -88,6 +99,8 @@ class Service:
 
     async def answer(self, request: Request, served: Served, items: Sequence[Item]) -> list[Any]:
         """Return the answers of a model. A client that hangs up frees its place, and ClientDisconnect is raised."""
+        trace, begin = trace_of(request.scope), time.monotonic()
+        trace.asks(served.model.name, items)
         queued = served.engine.submit(items, self.limits.deadline)
         answers = asyncio.wrap_future(queued.future)
         gone = asyncio.ensure_future(disconnection(request))
@@ -101,6 +114,7 @@ class Service:
             raise DeadlineError(self.limits.deadline)
         finally:
             gone.cancel()
+            trace.computed(queued, time.monotonic() - begin)
             if not answers.done():
                 served.engine.cancel(queued)
                 answers.cancel()

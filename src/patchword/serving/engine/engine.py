@@ -116,6 +116,8 @@ class Engine:
         answers = self._answers(batch)
         with self._changed:
             seconds = self._clock() - now
+            for request in {id(request): request for request, _ in batch.parts}.values():
+                request.computed += seconds
             for (request, index), answer in zip(batch.parts, answers, strict=True):
                 if request.is_new(index):
                     self.stats.queued.observe(now - request.arrival)

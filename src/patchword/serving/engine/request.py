@@ -52,6 +52,7 @@ class QueuedRequest:
         self.order = (rank, next(_numbers))
         self.future: Future[list[Any]] = Future()
         self.future.set_running_or_notify_cancel()  # from now on only the engine ends it
+        self.computed = 0.0  # seconds of the batches with its items
         self.pending = deque(range(len(items)))  # items that are in no batch and have no answer
         self._left = [item.size for item in items]
         self._begun: set[int] = set()  # items of which a portion is computed

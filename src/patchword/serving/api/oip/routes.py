@@ -1,7 +1,5 @@
 """The routes of the Open Inference Protocol: health, metadata, and inference."""
 
-import asyncio
-
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,6 +11,7 @@ from patchword.serving.api.oip.messages import HEADER, InferRequest, read_reques
 from patchword.serving.api.oip.signature import Signature, signature_of
 from patchword.serving.api.replies import json_reply
 from patchword.serving.api.service import Service
+from patchword.serving.api.trace import tokenised
 from patchword.serving.engine.request import Item
 
 
@@ -58,7 +57,7 @@ async def infer(request: Request) -> Response:
     signature, body = signature_of(served.model), await request.body()
     header = request.headers.get(HEADER)
     most = service.limits.texts if served.model.reads == "texts" else service.limits.images
-    asked, wanted, items = await asyncio.to_thread(_asked, signature, body, header, most, served.model.reads)
+    asked, wanted, items = await tokenised(request.scope, _asked, signature, body, header, most, served.model.reads)
     found = await service.answer(request, served, items)
     outputs = signature.answers(wanted, items, found)
     return write_response(served.model.name, asked.fields, outputs)
