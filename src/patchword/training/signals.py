@@ -1,5 +1,6 @@
 """Stops on Ctrl-C, SIGTERM or a closed terminal: after the current step while training, at once everywhere else."""
 
+import _thread
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from types import FrameType
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE_SECONDS = 1.0  # two signals this close are one: a launcher forwards what the terminal also sent
 _PATIENCE_SECONDS = 3.0  # for threads that still read; then the process exits
+_SOON_SECONDS = 0.02
 _received: signal.Signals | None = None  # global, since signals belong to the process
 _received_at = 0.0
 
@@ -63,24 +65,38 @@ def breakable() -> Iterator[None]:
 
     Threads that still read have a few seconds, then the process exits.
     """
-    left = threading.Event()
+    left, lost = threading.Event(), False
 
     def exit_later(code: int) -> None:
         if not left.wait(_PATIENCE_SECONDS):
             os._exit(code)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        if _is_first(number):
+        nonlocal lost
+        is_first, was_lost, lost = _is_first(number), lost, False
+        if is_first:
             threading.Thread(target=exit_later, args=(128 + number,), daemon=True).start()
+        if is_first or was_lost:
             raise KeyboardInterrupt
         if _is_second():
             os._exit(128 + number)
 
+    def on_unraisable(found: "sys.UnraisableHookArgs") -> None:
+        """Raise a KeyboardInterrupt again that Python drops, as inside a callback of the garbage collector."""
+        nonlocal lost
+        if found.exc_type is not KeyboardInterrupt or _received is None:
+            before(found)
+            return
+        lost = True
+        threading.Timer(_SOON_SECONDS, _thread.interrupt_main, (_received,)).start()  # after this call has ended
+
+    before, sys.unraisablehook = sys.unraisablehook, on_unraisable
     try:
         with _handled(on_signal):
             yield
     finally:
         left.set()
+        sys.unraisablehook = before
 
 
 def _is_first(number: int) -> bool:

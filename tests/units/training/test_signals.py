@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,26 @@ def test_while_reading_each_signal_is_an_interrupt(number):
         read()
     assert signal.getsignal(number) is before
     assert stop_exit_code() == 128 + number
+
+
+def test_an_interrupt_that_python_drops_is_raised_again(capfd):
+    """In a callback of a weak reference an exception is printed and forgotten."""
+
+    class Thing:
+        pass
+
+    thing, raised = Thing(), []
+    watched = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+    try:
+        with breakable():
+            del thing
+            assert watched() is None
+            for _ in range(100):
+                time.sleep(0.001)
+    except KeyboardInterrupt:
+        raised.append(True)
+    assert raised
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_two_signals_at_the_same_time_count_as_one():
