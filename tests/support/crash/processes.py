@@ -59,6 +59,7 @@ def start(words: Sequence[str], folder: Path, output: Path, around: Callable[[],
     """Run a command in a folder. around: is called in the new process first"""
     sys.stdout.flush()
     sys.stderr.flush()
+    output.touch()  # a process may be killed before it opens it
     if pid := os.fork():
         return Command(pid, output)
     code = 1
