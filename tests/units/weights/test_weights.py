@@ -352,7 +352,8 @@ def test_other_classes_give_a_new_head_and_keep_the_encoder(folder, model):
 
 
 def test_an_override_of_another_shape_lists_what_differs(folder):
-    lines = error_of(folder, hidden=63).hint.splitlines()
+    field, *lines = error_of(folder, hidden=63).hint.splitlines()
+    assert field.startswith("the weights have hidden 64")
     assert lines[0].split(":")[0] == "misshapen   stages.0.encoder.blocks.0.feed_forward.sublayer.up.weight"
     assert not any("head." in line for line in lines)
 

@@ -237,7 +237,7 @@ def test_a_missing_package_is_named_with_its_extra(command, monkeypatch, package
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("vit-exercise", "no output was chosen: expected --onnx FILE.onnx or --torch FILE.pt2"),
+        ("vit-exercise", "no output was chosen: expected --onnx FILE.onnx, --torch FILE.pt2 or --triton FOLDER"),
         ("vit-exercise --onnx model.pt2", "cannot export to model.pt2: expected a name that ends in .onnx"),
         ("vit-exercise --torch model.pth", "cannot export to model.pth: expected a name that ends in .pt2"),
         ("vit-exercise --torch folder.pt2", "cannot export to folder.pt2: expected a file, got a folder"),
