@@ -1,7 +1,7 @@
 """The routes of language models and translators: /fill, /generate and /translate."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 from starlette.requests import Request
@@ -20,10 +20,11 @@ from patchword.serving.api.trace import tokenised
 from patchword.serving.engine.request import Item
 from patchword.serving.models.language import ServedLanguage
 from patchword.serving.models.opening import Served
-from patchword.serving.models.served import CannotError, FillGroup, TranslateGroup
+from patchword.serving.models.served import CannotError, FillGroup, ServedModel, TranslateGroup
 from patchword.serving.models.translators import ServedTranslator
 
 MOST_TOKENS, MOST_TEXTS = 2_000, 16  # new tokens of a text; samples, and beams
+M = TypeVar("M", bound=ServedModel)
 NewsField = Literal["domain", "date", "authors", "headline", "body"]
 
 
@@ -78,10 +79,10 @@ async def fill(request: Request) -> Response:
     """POST /fill and /models/NAME/fill: the words at [MASK], as `patchword fill --json` prints them."""
     service: Service = request.app.state.service
     fields = await _fields(request, FillFields, lambda text: FillFields(inputs=text))
-    served = _served(request, service, fields.model, ServedLanguage, "fill")
+    served, model = _served(request, service, fields.model, ServedLanguage, "fill")
     texts = _texts(fields.inputs, service)
     group = FillGroup(fields.top, fields.pieces)
-    items = await tokenised(request.scope, served.model.fill_items, texts, group)  # type: ignore[attr-defined]
+    items = await tokenised(request.scope, model.fill_items, texts, group)
     answers = await service.answer(request, served, items)
     return json_reply({"model": served.model.name, "answers": answers})
 
@@ -93,7 +94,7 @@ async def generate(request: Request) -> Response:
     """
     service: Service = request.app.state.service
     fields = await _fields(request, GenerateFields, lambda text: GenerateFields(prompt=text))
-    served = _served(request, service, fields.model, ServedLanguage, "generate")
+    served, _ = _served(request, service, fields.model, ServedLanguage, "generate")
     options = fields.options()
     if fields.stream and fields.beams:
         raise UserError("a beam search has no tokens to stream", expected='"beams": 0, or no "stream"')
@@ -125,13 +126,13 @@ async def translate(request: Request) -> Response:
     """
     service: Service = request.app.state.service
     fields = await _fields(request, TranslateFields, lambda text: TranslateFields(inputs=text))
-    served = _served(request, service, fields.model, ServedTranslator, "translate")
+    served, model = _served(request, service, fields.model, ServedTranslator, "translate")
     texts = _texts(fields.inputs, service)
     if fields.stream and (fields.beams > 1 or len(texts) > 1):
         what = "only one text, with greedy search, is translated token by token"
         raise UserError(what, expected='one text and "beams": 1', got=f'{len(texts):,} and "beams": {fields.beams}')
     group = TranslateGroup(fields.beams, fields.penalty, fields.stream)
-    items = await tokenised(request.scope, served.model.translate_items, texts, group)  # type: ignore[attr-defined]
+    items = await tokenised(request.scope, model.translate_items, texts, group)
     name = {"model": served.model.name}
     if fields.stream:
         return await _streamed(
@@ -161,12 +162,13 @@ async def _fields(request: Request, kind: type[F], of_text: Callable[[str], F]) 
     return await read_fields(request, kind)
 
 
-def _served(request: Request, service: Service, name: str | None, kind: type, ability: str) -> Served:
+def _served(request: Request, service: Service, name: str | None, kind: type[M], ability: str) -> tuple[Served, M]:
+    """Return what is served under a name, and its model, which has this ability."""
     served = service.find(request.path_params.get("name") or name)
     served.model.require(ability)
     if not isinstance(served.model, kind):
         raise CannotError(f"{served.model.name} cannot {ability}")
-    return served
+    return served, served.model
 
 
 def _texts(inputs: list[str] | str, service: Service) -> list[str]:

@@ -33,7 +33,7 @@ class Batch:
     @property
     def size(self) -> int:
         """The tokens or pixels that are computed now."""
-        return sum(item.at_once for item in self.items)
+        return sum(item.per_batch for item in self.items)
 
     @property
     def left(self) -> int:
@@ -126,10 +126,10 @@ class WorkQueue:
         for request in self._requests:
             while request.pending:
                 item = request.items[request.pending[0]]
-                if item.group != group or (parts and item.at_once > room):
+                if item.group != group or (parts and item.per_batch > room):
                     break
                 parts.append((request, request.pending.popleft()))
-                room -= item.at_once
+                room -= item.per_batch
             if room <= 0 or (request.pending and request.items[request.pending[0]].group == group):
                 break
         self._requests = [request for request in self._requests if request.pending]

@@ -24,7 +24,7 @@ class Item:
     portion: int | None = None
 
     @property
-    def at_once(self) -> int:
+    def per_batch(self) -> int:
         return self.size if self.portion is None else self.portion
 
 
@@ -73,7 +73,7 @@ class QueuedRequest:
 
     def put_back(self, index: int, progress: Any) -> None:
         """Take note that a batch has computed a portion of an item, which waits for the next."""
-        portion = self.items[index].at_once
+        portion = self.items[index].per_batch
         self._left[index] = max(portion, self._left[index] - portion)
         self._begun.add(index)
         self.pending.append(index)

@@ -77,11 +77,11 @@ def test_an_input_that_the_model_refuses_fails_its_request_without_a_retry(engin
 
 
 def test_a_batch_that_fails_says_nothing_about_the_speed(model):
-    def at_once(items):
+    def refusing(items):
         raise ValueError("refused before any work")
 
     queue = WorkQueue(QueueLimits(10, seconds=100), Speed(10, 10))
-    failing = Engine("test", at_once, queue, clock=model.tick)
+    failing = Engine("test", refusing, queue, clock=model.tick)
     submit(failing, *"abcde")
     run(failing)
     assert failing.load[2] == 10
